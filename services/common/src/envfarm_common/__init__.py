@@ -1,0 +1,1 @@
+"""What every service shares and no service owns: logging, gRPC, HTTP, settings, lifecycle, binaries."""

@@ -1,0 +1,113 @@
+"""gRPC set-up: one interceptor that maps exceptions to statuses, health, and channels."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+from envfarm.errors import TRAILER, WIRE, ConfigError, EnvfarmError, InternalError, to_detail
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from envfarm_common import logging
+
+log = logging.get(__name__)
+
+OPTIONS = [("grpc.max_receive_message_length", 16 << 20), ("grpc.so_reuseport", 0)]
+
+
+class ErrorInterceptor(grpc.aio.ServerInterceptor):
+    """The one place where an exception becomes a gRPC status and an ErrorDetail trailer."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None
+        if handler.unary_unary:
+            return grpc.unary_unary_rpc_method_handler(
+                _guard_unary(handler.unary_unary, handler_call_details.method),
+                handler.request_deserializer,
+                handler.response_serializer,
+            )
+        if handler.unary_stream:
+            return grpc.unary_stream_rpc_method_handler(
+                _guard_stream(handler.unary_stream, handler_call_details.method),
+                handler.request_deserializer,
+                handler.response_serializer,
+            )
+        return handler
+
+
+def _guard_unary(inner: Any, method: str) -> Any:
+    async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
+        try:
+            return await inner(request, context)
+        except Exception as error:  # top level of the process's gRPC door
+            await _abort(context, error, method)
+
+    return call
+
+
+def _guard_stream(inner: Any, method: str) -> Any:
+    async def call(request: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
+        try:
+            async for message in inner(request, context):
+                yield message
+        except Exception as error:  # top level of the process's gRPC door
+            await _abort(context, error, method)
+
+    return call
+
+
+async def _abort(context: grpc.aio.ServicerContext, error: Exception, method: str) -> None:
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    if not isinstance(error, EnvfarmError):
+        log.exception("unexpected error", method=method)
+        error = InternalError(f"{method}: {type(error).__name__}")
+    await context.abort(
+        WIRE[type(error)].grpc,
+        error.message,
+        ((TRAILER, to_detail(error).SerializeToString()),),
+    )
+
+
+def authorization(context: grpc.aio.ServicerContext) -> str | None:
+    """The `authorization` metadata of a call."""
+    for key, value in context.invocation_metadata() or ():
+        if key == "authorization":
+            return value if isinstance(value, str) else value.decode()
+    return None
+
+
+async def serve(
+    address: str, register: Callable[[grpc.aio.Server], None]
+) -> tuple[grpc.aio.Server, int]:
+    """Start a server on host:port (port 0 chooses one); returns it with its port."""
+    server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=OPTIONS)
+    register(server)
+    checker = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checker, server)
+    await checker.set("", health_pb2.HealthCheckResponse.SERVING)
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise address_taken(address) from error
+    await server.start()
+    return server, port
+
+
+def address_taken(address: str) -> ConfigError:
+    return ConfigError(
+        f"cannot listen on {address}: the address is taken or not ours",
+        hint="choose another port, or stop the process that holds it",
+    )
+
+
+def connect(address: str, token: str) -> tuple[grpc.aio.Channel, list[tuple[str, str]]]:
+    """A channel and the metadata that each call on it must send."""
+    channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+    return channel, [("authorization", f"Bearer {token}")]

@@ -1,0 +1,46 @@
+"""Conventions of settings: one class per service, frozen, read once, printed without secrets."""
+
+from pathlib import Path
+from typing import Any
+
+from envfarm.errors import ConfigError
+from pydantic import SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class ServiceSettings(BaseSettings):
+    """Base of a service's settings; subclasses set `env_prefix`."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", secrets_dir=None)
+
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    http_port: int = 0
+    """Port of health, metrics and the service's HTTP API; 0 lets the system choose."""
+    log_level: str = "info"
+    ready_file: Path | None = None
+    """Written as JSON {"pid", "http", "grpc"} once the service serves; removed at exit."""
+
+
+def load[S: ServiceSettings](cls: type[S]) -> S:
+    """Read the environment; ConfigError names each variable that is missing or wrong."""
+    try:
+        return cls()
+    except ValidationError as error:
+        prefix = cls.model_config.get("env_prefix", "")
+        lines = [
+            f"{prefix}{'__'.join(map(str, item['loc']))}".upper() + f": {item['msg']}"
+            for item in error.errors()
+        ]
+        raise ConfigError(
+            "settings: " + "; ".join(lines), hint="set these environment variables and start again"
+        ) from error
+
+
+def redacted(settings: ServiceSettings) -> dict[str, Any]:
+    """Settings as plain values, secrets replaced by '***'."""
+    return {
+        name: "***" if isinstance(value, SecretStr) else str(value)
+        for name, value in settings
+        if value is not None
+    }
