@@ -19,7 +19,9 @@ def bearer(header: str | None) -> str:
 def require(header: str | None, scope: str, tokens: Mapping[str, str]) -> None:
     """Let the request pass if its token is that of `scope`; `tokens` maps scope to token."""
     token = bearer(header).encode()
-    matching = [name for name, known in tokens.items() if hmac.compare_digest(token, known.encode())]
+    matching = [
+        name for name, known in tokens.items() if hmac.compare_digest(token, known.encode())
+    ]
     if not matching:
         raise Unauthenticated("the bearer token is not known here")
     if scope not in matching:

@@ -39,5 +39,7 @@ class Instruments:
 
     def _find(self, name: str, labels: dict[str, str]):
         if name not in self._made:
-            raise KeyError(f"{name} is not in the registry for this owner (known: {name in BY_NAME})")
+            raise KeyError(
+                f"{name} is not in the registry for this owner (known: {name in BY_NAME})"
+            )
         return self._made[name].labels(**labels) if labels else self._made[name]

@@ -1,7 +1,7 @@
 """Conventions of settings: one class per service, frozen, read once, printed without secrets."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from envfarm.errors import ConfigError
 from pydantic import SecretStr, ValidationError
@@ -22,7 +22,10 @@ class ServiceSettings(BaseSettings):
     """Written as JSON {"pid", "http", "grpc"} once the service serves; removed at exit."""
 
 
-def load[S: ServiceSettings](cls: type[S]) -> S:
+S = TypeVar("S", bound=ServiceSettings)
+
+
+def load(cls: type[S]) -> S:
     """Read the environment; ConfigError names each variable that is missing or wrong."""
     try:
         return cls()
