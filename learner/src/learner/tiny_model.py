@@ -1,0 +1,123 @@
+"""A policy small enough to learn on two CPU cores: `python -m learner.tiny_model`.
+
+Trains a byte-level BPE on the given texts, in which every digit is its own token, and builds a
+Qwen3 model from a config with seeded random weights. The folder is what `transformers` and vLLM
+load: config.json, model.safetensors, tokenizer.json, tokenizer_config.json. Equal texts, seed and
+library versions give equal files.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+from envfarm.errors import ConfigError
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers.utils.logging import disable_progress_bar
+
+VOCABULARY = 512
+CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+"""Special tokens: the chat format's own; text that is not ours never encodes to them."""
+MARKS = (
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+)
+"""Added tokens that stay visible in decoded text, as in Qwen's tokenizers."""
+
+# Letters with a leading space, single digits, punctuation runs, spaces.
+SPLIT = r" ?\p{L}+|\d| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def train_tokenizer(texts: list[str], vocabulary: int = VOCABULARY) -> Tokenizer:
+    """A byte-level BPE of at most `vocabulary` entries, added tokens included."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(  # pyright: ignore[reportAttributeAccessIssue]
+        [
+            pre_tokenizers.Split(Regex(SPLIT), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - len(CONTROL) - len(MARKS),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        special_tokens=[],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in CONTROL])
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in MARKS])
+    return tokenizer
+
+
+def build_model(tokenizer: PreTrainedTokenizerFast, vocabulary: int, seed: int) -> Qwen3ForCausalLM:
+    """Four layers, hidden size 128, float32; `vocabulary` rows of embedding."""
+    config = Qwen3Config(
+        vocab_size=vocabulary,
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        max_position_embeddings=16384,
+        # vLLM's CPU build keeps the old packed output layer of tied weights after a reload.
+        tie_word_embeddings=False,
+        use_cache=True,
+        dtype=torch.float32,
+        bos_token_id=None,
+        eos_token_id=tokenizer.convert_tokens_to_ids("<|im_end|>"),
+        pad_token_id=tokenizer.convert_tokens_to_ids("<|endoftext|>"),
+    )
+    torch.manual_seed(seed)
+    return Qwen3ForCausalLM(config)
+
+
+def write(out: Path, texts: list[str], seed: int) -> None:
+    """Write the model folder; existing files of those names are replaced."""
+    out.mkdir(parents=True, exist_ok=True)
+    trained = train_tokenizer(texts)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=trained,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        additional_special_tokens=["<|im_start|>"],
+        clean_up_tokenization_spaces=False,
+        model_max_length=16384,
+    )
+    tokenizer.save_pretrained(out)
+    disable_progress_bar()
+    model = build_model(tokenizer, trained.get_vocab_size(), seed)
+    model.save_pretrained(out, safe_serialization=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m learner.tiny_model", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument("--text", type=Path, nargs="+", required=True, help="texts to train on")
+    parser.add_argument("--seed", type=int, required=True, help="seed of the weights")
+    options = parser.parse_args(arguments)
+    try:
+        texts = []
+        for path in options.text:
+            try:
+                texts.append(path.read_text())
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"cannot read the text {path}: {error}") from error
+        try:
+            write(options.out, texts, options.seed)
+        except OSError as error:
+            raise ConfigError(f"cannot write {options.out}: {error}") from error
+    except ConfigError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
