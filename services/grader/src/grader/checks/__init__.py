@@ -1,0 +1,1 @@
+"""The kinds of checks, one a file. Each answers with a CheckResult or raises CannotRun."""

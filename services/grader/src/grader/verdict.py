@@ -1,0 +1,45 @@
+"""THE place where the reward is decided. Pure: results of checks in, decision out.
+
+contradiction or a check that cannot run  →  ungradable, no reward
+no result at all                          →  ungradable, no reward
+every check passed                        →  graded, reward 1
+otherwise                                 →  graded, reward 0
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckResult:
+    """A check that ran."""
+
+    name: str
+    kind: str
+    passed: bool
+    expected: str
+    observed: str
+
+
+class CannotRun(Exception):
+    """A check has no answer: neither passed nor failed. The message says why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """`reward` is None unless the status is graded; `reason` is empty then."""
+
+    status: Literal["graded", "ungradable"]
+    reward: float | None
+    reason: str
+
+
+def decide(results: Sequence[CheckResult], obstacles: Sequence[str]) -> Decision:
+    """Combine what the checks found; `obstacles` are contradictions and checks without an answer."""
+    if obstacles:
+        return Decision(status="ungradable", reward=None, reason="; ".join(obstacles))
+    if not results:
+        return Decision(status="ungradable", reward=None, reason="no check ran")
+    passed = all(result.passed for result in results)
+    return Decision(status="graded", reward=1.0 if passed else 0.0, reason="")
