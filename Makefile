@@ -1,0 +1,53 @@
+# envfarm. `make` alone lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Asked only when the configured package sources have no CPU build of torch.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+STAMP := $(VENV)/.ready-$(shell cat requirements/*.txt requirements/setup.sh */pyproject.toml services/*/pyproject.toml deploy/vllm-metadata/pyproject.toml | sha256sum | cut -c1-16)
+
+.PHONY: help setup demo test check prove bench proto lock format clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: $(STAMP) ## once: virtual environment, wheels, DeepSpeed's C++ ops, the vllm metadata package
+
+$(STAMP):
+	@PYTHON=$(PYTHON) VENV=$(VENV) TORCH_INDEX=$(TORCH_INDEX) bash requirements/setup.sh
+	@rm -f $(VENV)/.ready-*; touch $@
+
+demo: setup ## the main job, from nothing to new weights, on this machine
+	@$(BIN)/envfarm demo
+
+check: setup ## format, lint, types, import rules, stubs, contracts (2 minutes)
+	$(BIN)/ruff format --check -q .
+	$(BIN)/ruff check -q .
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python proto/generate.py --check
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/contract
+
+test: setup ## all tests on real Postgres, Valkey, vLLM and DeepSpeed (20 minutes)
+	$(BIN)/python -m pytest -q -m "not prove"
+
+prove: setup ## full rounds and benches; writes proofs/*.json
+	$(BIN)/python -m pytest -q -m prove
+
+bench: setup ## figures beside their floors
+	$(BIN)/envfarm bench episode
+
+proto: setup ## regenerate the stubs from proto/envfarm/v1
+	$(BIN)/python proto/generate.py
+
+lock: setup ## take the installed versions as the lock
+	@$(BIN)/python requirements/lock.py > requirements/lock.tmp && mv requirements/lock.tmp requirements/lock.txt
+
+format: setup ## format and fix what can be fixed
+	$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
+
+clean: ## remove the virtual environment and all run data
+	rm -rf $(VENV) .envfarm runs
