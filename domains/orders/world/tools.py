@@ -188,8 +188,8 @@ async def _check_approval(call: Call, approval_id: str, order_id: str, euros: De
 
 def _euros(amount: float) -> Decimal:
     value = Decimal(str(amount))
-    if not value.is_finite() or value <= 0 or value != round(value, 2):
-        raise Refused("The amount must be above zero, with at most two decimals.")
+    if not value.is_finite() or not 0 < value < 1_000_000 or value != round(value, 2):
+        raise Refused("The amount must be above zero, below a million, with at most two decimals.")
     return round(value, 2)
 
 

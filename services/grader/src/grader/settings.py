@@ -1,10 +1,10 @@
 """Settings of the grading process (`python -m grader`) and of ingest (`python -m grader.ingest`)."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from envfarm_common.settings import ServiceSettings
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 _ADDRESS_RULE = r"^(\*\.)?[A-Za-z0-9._-]+(:[0-9]{1,5})?$|^\[[0-9a-fA-F:]+\](:[0-9]{1,5})?$"
@@ -43,6 +43,12 @@ class Settings(EvidenceSettings):
         if isinstance(value, str):
             return [part.strip() for part in value.split(",") if part.strip()]
         return value
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.client_token == self.evidence_token:
+            raise ValueError("client_token and evidence_token must differ")
+        return self
 
 
 class IngestSettings(EvidenceSettings):
