@@ -46,7 +46,8 @@ def load(path: Path, model: type[M]) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
+        # A misspelt key is missing and unknown at once; the unknown one is where the mistake stands.
+        first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
         line, where = _locate(first["loc"], lines)
         message = first["msg"].removeprefix("Value error, ")
         raise ConfigError(f"{path}:{line}: {where + ': ' if where else ''}{message}") from error
