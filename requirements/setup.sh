@@ -14,7 +14,7 @@ if [ ! -x "$VENV/bin/python" ]; then
   "$PYTHON" -m venv "$VENV" || fail "python -m venv did not work; Debian needs the python3-venv package"
 fi
 export PATH="$(cd "$VENV" && pwd)/bin:$PATH" # ninja, for DeepSpeed
-pip=("$VENV/bin/python" -m pip --disable-pip-version-check --quiet)
+pip=("$VENV/bin/python" -m pip --disable-pip-version-check --quiet --quiet)
 
 say "wheels of requirements/lock.txt (about 200; the first time takes minutes)"
 "${pip[@]}" install "$(grep '^setuptools==' requirements/lock.txt)" wheel
