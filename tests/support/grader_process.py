@@ -1,0 +1,73 @@
+"""A real grader (`python -m grader`) as a child process."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+CLIENT_TOKEN = "client-token-for-tests"
+START_SECONDS = 30
+
+
+@dataclass
+class GraderProcess:
+    """Its process and its HTTP door."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+
+    async def grade(self, body: Any, token: str = CLIENT_TOKEN) -> httpx.Response:
+        async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
+            return await client.post(
+                f"{self.url}/v1/grade", json=body, headers={"Authorization": f"Bearer {token}"}
+            )
+
+    async def get(self, path: str) -> httpx.Response:
+        async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
+            return await client.get(f"{self.url}{path}")
+
+
+def environment(
+    domains: Path, golden: Path, evidence_token: str, ready: Path, **more: str
+) -> dict[str, str]:
+    """Everything the grader reads."""
+    return {
+        "GRADER_DOMAINS_DIR": str(domains),
+        "GRADER_GOLDEN_DIR": str(golden),
+        "GRADER_CLIENT_TOKEN": CLIENT_TOKEN,
+        "GRADER_EVIDENCE_TOKEN": evidence_token,
+        "GRADER_ENV_SERVERS": "127.0.0.1",
+        "GRADER_READY_FILE": str(ready),
+        **more,
+    }
+
+
+@asynccontextmanager
+async def grader_process(env: dict[str, str], log: Path) -> AsyncIterator[GraderProcess]:
+    """Started and ready; stopped with SIGTERM, and by force when that does not help."""
+    ready = Path(env["GRADER_READY_FILE"])
+    with log.open("wb") as stderr:
+        process = subprocess.Popen([sys.executable, "-m", "grader"], env=env, stderr=stderr)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not ready.exists():
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            await asyncio.sleep(0.02)
+        address = json.loads(ready.read_text())["http"]
+        yield GraderProcess(process, f"http://{address}")
+    finally:
+        process.terminate()
+        try:
+            await asyncio.to_thread(process.wait, 15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
