@@ -8,13 +8,17 @@ library versions give equal files.
 
 import argparse
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import torch
 from envfarm.errors import ConfigError
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
-from transformers.utils.logging import disable_progress_bar
+
+# transformers imports DeepSpeed, whose logger keeps the stdout that it finds at import.
+with redirect_stdout(sys.stderr):
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
 VOCABULARY = 512
 CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -55,10 +59,10 @@ def train_tokenizer(texts: list[str], vocabulary: int = VOCABULARY) -> Tokenizer
     return tokenizer
 
 
-def build_model(tokenizer: PreTrainedTokenizerFast, vocabulary: int, seed: int) -> Qwen3ForCausalLM:
-    """Four layers, hidden size 128, float32; `vocabulary` rows of embedding."""
+def build_model(tokenizer: Tokenizer, seed: int) -> Qwen3ForCausalLM:
+    """Four layers, hidden size 128, float32, weights from `seed`."""
     config = Qwen3Config(
-        vocab_size=vocabulary,
+        vocab_size=tokenizer.get_vocab_size(),
         hidden_size=128,
         intermediate_size=384,
         num_hidden_layers=4,
@@ -71,8 +75,8 @@ def build_model(tokenizer: PreTrainedTokenizerFast, vocabulary: int, seed: int) 
         use_cache=True,
         dtype=torch.float32,
         bos_token_id=None,
-        eos_token_id=tokenizer.convert_tokens_to_ids("<|im_end|>"),
-        pad_token_id=tokenizer.convert_tokens_to_ids("<|endoftext|>"),
+        eos_token_id=tokenizer.token_to_id("<|im_end|>"),
+        pad_token_id=tokenizer.token_to_id("<|endoftext|>"),
     )
     torch.manual_seed(seed)
     return Qwen3ForCausalLM(config)
@@ -92,7 +96,7 @@ def write(out: Path, texts: list[str], seed: int) -> None:
     )
     tokenizer.save_pretrained(out)
     disable_progress_bar()
-    model = build_model(tokenizer, trained.get_vocab_size(), seed)
+    model = build_model(trained, seed)
     model.save_pretrained(out, safe_serialization=True)
 
 

@@ -1,0 +1,235 @@
+"""The learner's configuration: TOML, then `--set a.b=value`; frozen, and nothing has a default.
+
+The sections that decide numbers (model, batch, loss, optimizer, sampling, seed, admission) are the
+recipe; its hash stands in every checkpoint and a resumed run must have the same one. The rest says
+where things are and when to stop.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from envfarm.canonical import content_hash
+from envfarm.errors import ConfigError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Run(Section):
+    id: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
+    """Names the run's stream, lease and policy versions."""
+    dir: Path
+    """Folder of checkpoints, weights, steps.jsonl, groups.jsonl and config.json."""
+    updates: int = Field(ge=0)
+    """Stop after this many updates, counted over restarts."""
+    checkpoint_every: PositiveInt
+    """Updates between checkpoints; groups are acknowledged then."""
+    keep_checkpoints: PositiveInt
+    keep_weights: PositiveInt
+    """Published weight folders that stay on disk, newest first."""
+    lease_seconds: float = Field(ge=1)
+    """A learner that cannot renew its lease for this long stops."""
+
+
+class Model(Section):
+    path: Path
+    """Initial model: config.json, safetensors and tokenizer files."""
+    dtype: Literal["float32"]
+    zero_stage: Literal[0]
+    max_tokens: PositiveInt
+    """Longest trajectory, prompt and response together; a longer one is refused, never cut."""
+
+
+class Batch(Section):
+    group_size: int = Field(ge=2)
+    groups_per_update: PositiveInt
+    micro_batch_tokens: PositiveInt
+    """Rows × longest row of one forward pass, at most."""
+    logprob_tile: PositiveInt
+    """Positions whose logits exist at once."""
+
+
+class Admission(Section):
+    staleness: int = Field(ge=0, le=4)
+    """Most versions between the learner's and the oldest that sampled a token of the group."""
+    mismatch_tolerance: PositiveFloat
+    """Largest |engine − learner| log-probability on tokens of the current version, in nats."""
+
+
+class Loss(Section):
+    kind: Literal["token_mean"]
+    advantage: Literal["centered"]
+    clip_low: float = Field(gt=0, lt=1)
+    clip_high: PositiveFloat
+
+
+class Optimizer(Section):
+    kind: Literal["adamw"]
+    lr: PositiveFloat
+    betas: tuple[float, float]
+    eps: PositiveFloat
+    weight_decay: float = Field(ge=0)
+    grad_norm: PositiveFloat
+    """Gradients are scaled down to this norm."""
+
+
+class Sampling(Section):
+    """How the gateway must sample; part of the recipe because it decides the data."""
+
+    temperature: PositiveFloat
+    top_k: PositiveInt
+    top_p: float = Field(gt=0, le=1)
+    max_turn_tokens: PositiveInt
+    max_prompt_tokens: PositiveInt
+    max_response_tokens: PositiveInt
+
+
+class Stream(Section):
+    redis_url: str
+    store: Literal["redis", "dir"]
+    """Where group bytes lie."""
+    store_dir: Path | None
+    """The GroupStore's folder when store is "dir"."""
+    retained_groups: PositiveInt
+    """Delivered and not yet acknowledged groups that the store has room for."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _absent_store_dir(cls, values: Any) -> Any:
+        # TOML has no null.
+        return {"store_dir": None, **values} if isinstance(values, dict) else values
+
+
+class Gateway(Section):
+    address: str
+    """host:port of the gateway's gRPC door."""
+    token_file: Path | None = None
+    """Falls back to LEARNER_GATEWAY_TOKEN."""
+    announce_seconds: PositiveFloat
+    """Deadline of one announcement: all engines reload within it."""
+    give_up_seconds: PositiveFloat
+    """A gateway that stays away this long ends the run."""
+
+
+class Publish(Section):
+    every: PositiveInt
+    """Updates between publications."""
+    probe_tokens: int = Field(ge=2)
+    probe_tolerance: PositiveFloat
+    """Largest |engine − learner| log-probability over the probe prompt, in nats."""
+
+
+class Metrics(Section):
+    host: str
+    port: int = Field(ge=0, le=65535)
+    """/metrics; 0 serves none."""
+
+
+class Config(Section):
+    seed: int = Field(ge=0)
+    run: Run
+    model: Model
+    batch: Batch
+    admission: Admission
+    loss: Loss
+    optimizer: Optimizer
+    sampling: Sampling
+    stream: Stream
+    gateway: Gateway
+    publish: Publish
+    metrics: Metrics
+
+    @model_validator(mode="after")
+    def _fields_fit_together(self) -> Self:
+        waiting = self.run.checkpoint_every * self.batch.groups_per_update
+        refusals = {
+            "batch.micro_batch_tokens is below model.max_tokens: the longest trajectory does not "
+            "fit": self.batch.micro_batch_tokens < self.model.max_tokens,
+            "sampling.max_prompt_tokens + max_response_tokens is above model.max_tokens": (
+                self.sampling.max_prompt_tokens + self.sampling.max_response_tokens
+                > self.model.max_tokens
+            ),
+            "sampling.max_turn_tokens is above sampling.max_response_tokens": (
+                self.sampling.max_turn_tokens > self.sampling.max_response_tokens
+            ),
+            f"run.checkpoint_every × batch.groups_per_update = {waiting} groups wait for a "
+            f"checkpoint, but stream.retained_groups is {self.stream.retained_groups}": (
+                waiting > self.stream.retained_groups
+            ),
+            "admission.staleness 0 needs publish.every 1": (
+                self.admission.staleness == 0 and self.publish.every > 1
+            ),
+            "run.keep_weights must be at least admission.staleness + 2: engines may still read "
+            "older ones": self.run.keep_weights < self.admission.staleness + 2,
+            'stream.store "dir" needs stream.store_dir, and "redis" takes none': (
+                (self.stream.store == "dir") != (self.stream.store_dir is not None)
+            ),
+            "optimizer.betas must lie in [0, 1)": not all(
+                0 <= beta < 1 for beta in self.optimizer.betas
+            ),
+        }
+        for sentence, refused in refusals.items():
+            if refused:
+                raise ValueError(sentence)
+        return self
+
+    def recipe(self) -> dict[str, Any]:
+        """What decides the numbers of a run, as plain values."""
+        parts = self.model_dump(mode="json")
+        return {
+            "seed": parts["seed"],
+            "dtype": parts["model"]["dtype"],
+            "max_tokens": parts["model"]["max_tokens"],
+            "publish_every": parts["publish"]["every"],
+            **{name: parts[name] for name in ("batch", "admission", "loss", "optimizer")},
+            "sampling": parts["sampling"],
+        }
+
+    def recipe_hash(self) -> str:
+        return content_hash(self.recipe())
+
+
+def load(path: Path, overrides: list[str]) -> Config:
+    """Read the file, apply `a.b=value` in order; ConfigError names each key that is wrong."""
+    try:
+        values = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error}") from error
+    for override in overrides:
+        _apply(values, override)
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, item['loc'])) or 'configuration'}: "
+            + item["msg"].removeprefix("Value error, ")
+            for item in error.errors()
+        ]
+        raise ConfigError(f"{path}: " + "; ".join(lines)) from error
+
+
+def _apply(values: dict[str, Any], override: str) -> None:
+    key, separator, text = override.partition("=")
+    if not separator or not key:
+        raise ConfigError(f"--set {override}: write it as section.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *sections, name = key.split(".")
+    for section in sections:
+        values = values.setdefault(section, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"--set {override}: {section} is not a section")
+    values[name] = value

@@ -1,0 +1,72 @@
+"""Files and folders that appear whole or not at all, and stay after a power cut."""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` in one step."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def commit_folder(temporary: Path, final: Path) -> None:
+    """Make everything under `temporary` durable, then give it its name; an older `final` goes."""
+    for path in sorted(temporary.rglob("*"), reverse=True):
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+    sync_folder(temporary)
+    if final.exists():
+        discard_folder(final)
+    temporary.rename(final)
+    sync_folder(final.parent)
+
+
+def fresh_folder(final: Path) -> Path:
+    """An empty folder beside `final` to fill and commit; a leftover of a crash is removed."""
+    temporary = final.with_name(f".{final.name}.partial")
+    if temporary.exists():
+        shutil.rmtree(temporary)
+    temporary.mkdir(parents=True)
+    return temporary
+
+
+def discard_folder(folder: Path) -> None:
+    """Remove a committed folder; its name is gone first, so nobody reads half of it."""
+    doomed = folder.with_name(f".{folder.name}.discarded")
+    if doomed.exists():
+        shutil.rmtree(doomed)
+    folder.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Relative path → SHA-256 (hex) of every file under `folder`, in name order."""
+    return {
+        path.relative_to(folder).as_posix(): file_digest(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,65 @@
+"""The learner's instruments, from the registry alone, and one line per update in steps.jsonl."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from envfarm.errors import ConfigError
+from envfarm.metrics import METRICS
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+
+
+class LearnerMetrics:
+    def __init__(self, steps: Path):
+        self.registry = CollectorRegistry()
+        self._steps = steps
+        self._made: dict[str, Any] = {}
+        for metric in METRICS:
+            if metric.owner != "learner":
+                continue
+            common = (metric.name, metric.meaning, metric.labels)
+            if metric.kind == "counter":
+                self._made[metric.name] = Counter(*common, registry=self.registry)
+            elif metric.kind == "gauge":
+                self._made[metric.name] = Gauge(*common, registry=self.registry)
+            else:
+                self._made[metric.name] = Histogram(
+                    *common, registry=self.registry, buckets=BUCKETS
+                )
+
+    def serve(self, host: str, port: int) -> None:
+        """Serve /metrics; 0 serves none. ConfigError when the address cannot be had."""
+        if port == 0:
+            return
+        try:
+            start_http_server(port, host, registry=self.registry)
+        except OSError as error:
+            raise ConfigError(
+                f"metrics: cannot listen on {host}:{port}: {error.strerror}",
+                hint="choose another metrics.port, or 0 for none",
+            ) from error
+
+    def taken(self, fate: str) -> None:
+        self._made["envfarm_groups_taken_total"].labels(fate=fate).inc()
+
+    def phase(self, name: str, seconds: float) -> None:
+        self._made["envfarm_step_seconds"].labels(phase=name).observe(seconds)
+
+    def version(self, number: int) -> None:
+        self._made["envfarm_learner_version"].set(number)
+
+    def step(self, line: dict[str, Any]) -> None:
+        """One update's numbers; keys as written to steps.jsonl."""
+        self._made["envfarm_trained_tokens_total"].inc(line["tokens"] if line["stepped"] else 0)
+        for name, key in (
+            ("envfarm_reward_mean", "reward_mean"),
+            ("envfarm_zero_variance_share", "zero_variance_share"),
+            ("envfarm_mismatch_gap", "mismatch_gap"),
+            ("envfarm_clip_share", "clip_share"),
+            ("envfarm_grad_norm", "grad_norm"),
+        ):
+            self._made[name].set(line[key])
+        with self._steps.open("a") as file:
+            file.write(json.dumps(line, sort_keys=True) + "\n")

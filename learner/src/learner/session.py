@@ -1,0 +1,114 @@
+"""Start-up and end of a run: wiring only. Lease first, then weights, then the loop."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import redis
+from envfarm.errors import ConfigError, StreamError, boundary
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from learner import checkpoint, settings
+from learner.checkpoint import Progress
+from learner.config import Config
+from learner.engine import TrainerEngine
+from learner.files import write_durably
+from learner.lease import Lease
+from learner.ledger import Ledger
+from learner.metrics import LearnerMetrics
+from learner.publication import READY, Publication
+from learner.store import FolderStore, GroupStore, RedisStore
+from learner.stream import GroupStream
+from learner.train import Trainer, checkpoints
+from learner.weights import Announcer
+
+SOCKET_SECONDS = 5.0
+
+
+def run(config: Config, stop: threading.Event) -> None:
+    """One process's life; raises EnvfarmError for everything that has a name."""
+    settings.require_single_process()
+    token = settings.gateway_token(config.gateway.token_file)
+    run_dir = config.run.dir
+    _write_config(config)
+    metrics = LearnerMetrics(run_dir / "steps.jsonl")
+    metrics.serve(config.metrics.host, config.metrics.port)
+    client = _connect(config.stream.redis_url)
+    lease = Lease(client, config.run.id, config.run.lease_seconds)
+    if not lease.take(stop):
+        return
+    try:
+        engine = TrainerEngine(config)
+        progress, ledger = checkpoint.load(
+            checkpoints(run_dir), engine, recipe_hash=config.recipe_hash()
+        ) or (Progress(), Ledger([]))
+        announcer = Announcer(
+            config.gateway.address,
+            token,
+            deadline_seconds=config.gateway.announce_seconds,
+            give_up_seconds=config.gateway.give_up_seconds,
+            wait=stop.wait,
+            clock=time.monotonic,
+        )
+        Trainer(
+            config=config,
+            engine=engine,
+            stream=GroupStream(
+                client, _reader(config), config.run.id, _store(config, client), lease
+            ),
+            lease=lease,
+            publication=Publication(
+                config=config,
+                engine=engine,
+                announcer=announcer,
+                lease=lease,
+                metrics=metrics,
+                progress=progress,
+            ),
+            metrics=metrics,
+            progress=progress,
+            ledger=ledger,
+            stop=stop,
+        ).train()
+    finally:
+        (run_dir / READY).unlink(missing_ok=True)
+        lease.release()
+
+
+def _write_config(config: Config) -> None:
+    path = config.run.dir / "config.json"
+    resolved = {"recipe_hash": config.recipe_hash(), "config": config.model_dump(mode="json")}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, json.dumps(resolved, indent=1, sort_keys=True).encode())
+    except OSError as error:
+        raise ConfigError(f"run.dir: cannot write {path}: {error.strerror}") from error
+
+
+def _connect(url: str) -> redis.Redis:
+    try:
+        client = redis.Redis.from_url(url, socket_timeout=SOCKET_SECONDS)
+    except ValueError as error:
+        raise ConfigError(f"stream.redis_url: {error}") from error
+    with boundary(StreamError, f"stream.redis_url: no Redis at {_place(client)}", redis.RedisError):
+        client.ping()
+    return client
+
+
+def _reader(config: Config) -> redis.Redis:
+    return redis.Redis.from_url(
+        config.stream.redis_url, socket_timeout=SOCKET_SECONDS, retry=Retry(NoBackoff(), 0)
+    )
+
+
+def _place(client: redis.Redis) -> str:
+    """The address without the password."""
+    known = client.connection_pool.connection_kwargs
+    return str(known.get("path") or f"{known.get('host')}:{known.get('port')}")
+
+
+def _store(config: Config, client: redis.Redis) -> GroupStore:
+    folder: Path | None = config.stream.store_dir
+    return RedisStore(client) if folder is None else FolderStore(folder)

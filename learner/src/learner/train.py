@@ -1,0 +1,212 @@
+"""The training loop: take → admit → advantage → batch → loss → step → checkpoint → acknowledge →
+publish.
+
+One optimizer step per batch of `groups_per_update` groups. A batch without any advantage makes no
+gradient: it counts as an update and is published under the next number with unchanged weights, so
+that whoever waits for a new version is not kept waiting, but the optimizer does not move (its
+momentum would drift).
+"""
+
+import statistics
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from envfarm.errors import BadGroup, VersionMismatch
+
+from learner import checkpoint
+from learner.admission import Reason, Rules, admit
+from learner.batch import Batch, make_batch
+from learner.checkpoint import Progress
+from learner.config import Config
+from learner.engine import TrainerEngine
+from learner.group import TakenGroup
+from learner.lease import Lease
+from learner.ledger import BAD, DUPLICATE, TRAINED, Ledger, Record
+from learner.metrics import LearnerMetrics
+from learner.publication import Publication
+from learner.stream import Entry, GroupStream
+
+Taken = list[tuple[Entry, TakenGroup]]
+
+
+@dataclass(kw_only=True)
+class Trainer:
+    """The parts of a run; `train` drives them."""
+
+    config: Config
+    engine: TrainerEngine
+    stream: GroupStream
+    lease: Lease
+    publication: Publication
+    metrics: LearnerMetrics
+    ledger: Ledger
+    progress: Progress
+    stop: threading.Event
+
+    def train(self) -> None:
+        """Run to `updates`, or to the end of the update in hand once `stop` is set."""
+        config, progress = self.config, self.progress
+        self.publication.announce_own_version()
+        self.ledger.copy_to(config.run.dir / checkpoint.LEDGER)
+        self._recover()
+        while progress.update < config.run.updates and not self.stop.is_set():
+            started = time.monotonic()
+            taken = self.take()
+            if taken is None:
+                break
+            self.metrics.phase("wait", time.monotonic() - started)
+            batch = make_batch([group for _, group in taken], config.batch.micro_batch_tokens)
+            self.step(batch, taken)
+            update = self.publication.prepare() if self._due(config.publish.every) else None
+            if self._due(config.run.checkpoint_every):
+                self.checkpoint_and_acknowledge()
+            if update is not None:
+                self.publication.announce(update)
+        if self.ledger.waiting():
+            self.checkpoint_and_acknowledge()
+
+    # take, admit
+
+    def take(self) -> Taken | None:
+        """`groups_per_update` admitted groups in stream order; None when told to stop first."""
+        taken: Taken = []
+        wanted = self.config.batch.groups_per_update
+        while len(taken) < wanted:
+            if len(self.ledger.waiting()) >= self.config.stream.retained_groups:
+                self.checkpoint_and_acknowledge()
+            entry = self.stream.next(wanted - len(taken), self.stop.is_set)
+            if entry is None:
+                return None
+            settled = self.ledger.settled(entry.entry_id)
+            if settled is not None:  # its checkpoint was durable, its acknowledgement was lost
+                self.stream.acknowledge([settled])
+            elif self.ledger.has_ended(entry.group_id) or any(
+                group.group_id == entry.group_id for _, group in taken
+            ):
+                self._record(entry, DUPLICATE, "")
+            elif (group := self._admitted(entry)) is not None:
+                taken.append((entry, group))
+        return taken
+
+    def _admitted(self, entry: Entry) -> TakenGroup | None:
+        try:
+            group = self.stream.fetch(entry)
+        except BadGroup as error:
+            self._bury(entry, error.message)
+            return None
+        rules = Rules(
+            run_id=self.config.run.id,
+            group_size=self.config.batch.group_size,
+            max_tokens=self.config.model.max_tokens,
+            vocabulary=self.engine.vocabulary,
+            staleness=self.config.admission.staleness,
+        )
+        reason = admit(group, rules, self.progress.version, self.progress.policies)
+        if reason is None:
+            return group
+        if reason.fate == BAD:
+            self._bury(entry, reason.value)
+        else:
+            self._record(entry, reason.fate, _staleness(reason, group, self.progress))
+        return None
+
+    def _bury(self, entry: Entry, reason: str) -> None:
+        self.stream.bury(entry, reason)
+        self._record(entry, BAD, reason)
+
+    def _record(self, entry: Entry, fate: str, reason: str) -> None:
+        self.ledger.add(
+            Record(
+                entry_id=entry.entry_id,
+                group_id=entry.group_id,
+                fate=fate,
+                reason=reason,
+                update=self.progress.update + 1,
+                store_key=entry.store_key,
+            )
+        )
+        self.metrics.taken(fate)
+
+    # loss, step
+
+    def step(self, batch: Batch, taken: Taken) -> None:
+        """One update: gradients, the check against the engines, the optimizer, the record."""
+        progress, started = self.progress, time.monotonic()
+        same_weights = progress.unpublished_steps == 0
+        result = self.engine.forward_backward(
+            batch, current_version=progress.version if same_weights else None
+        )
+        tolerance = self.config.admission.mismatch_tolerance
+        if result.mismatch_gap > tolerance:
+            raise VersionMismatch(
+                f"engine and learner differ by {result.mismatch_gap:.3g} nats on tokens of policy "
+                f"version {progress.version} (allowed: {tolerance:.3g}); no step was made",
+                hint="look whether the engines loaded the version that they name",
+            )
+        self.metrics.phase("forward_backward", time.monotonic() - started)
+        self.lease.check()
+        started, norm = time.monotonic(), 0.0
+        if batch.has_signal:
+            norm = self.engine.step()
+            progress.unpublished_steps += 1
+        else:
+            self.engine.drop_gradients()
+        self.metrics.phase("optimizer", time.monotonic() - started)
+        for entry, _ in taken:
+            self._record(entry, TRAINED, "")
+        progress.update += 1
+        self.metrics.step(
+            {
+                "update": progress.update,
+                "version": progress.version,
+                "epoch": self.lease.epoch,
+                "groups": [group.group_id for _, group in taken],
+                "stepped": batch.has_signal,
+                "tokens": batch.tokens,
+                "loss": result.loss,
+                "reward_mean": statistics.fmean(batch.rewards),
+                "zero_variance_share": batch.zero_variance_groups / batch.groups,
+                "mismatch_gap": result.mismatch_gap,
+                "clip_share": result.clip_share,
+                "grad_norm": norm,
+            }
+        )
+
+    # checkpoint, acknowledge
+
+    def checkpoint_and_acknowledge(self) -> None:
+        """Make everything done so far durable, then settle the entries that it used."""
+        started = time.monotonic()
+        self.lease.check()
+        checkpoint.save(
+            checkpoints(self.config.run.dir),
+            self.engine,
+            self.progress,
+            self.ledger,
+            recipe_hash=self.config.recipe_hash(),
+            epoch=self.lease.epoch,
+            keep=self.config.run.keep_checkpoints,
+        )
+        settled = self.ledger.mark_durable()
+        self.ledger.copy_to(self.config.run.dir / checkpoint.LEDGER)
+        self.stream.acknowledge(settled)
+        self.metrics.phase("checkpoint", time.monotonic() - started)
+
+    def _recover(self) -> None:
+        for entry_id in self.stream.recover():
+            self._bury(Entry(entry_id=entry_id, fields={}), "removed from the stream by someone")
+
+    def _due(self, every: int) -> bool:
+        return self.progress.update % every == 0
+
+
+def checkpoints(run_dir: Path) -> Path:
+    return run_dir / "checkpoints"
+
+
+def _staleness(reason: Reason, group: TakenGroup, progress: Progress) -> str:
+    if reason is Reason.STALE:
+        return f"sampled from version {group.oldest_version()}, learner at {progress.version}"
+    return f"version {group.policy_number} as {group.policy_hash[:12]}… is not this run's"
