@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from decimal import Decimal
 from typing import Any
 
 
@@ -20,3 +21,20 @@ def content_hash(value: Any) -> str:
 def bytes_hash(data: bytes) -> str:
     """SHA-256 (hex) of `data`."""
     return hashlib.sha256(data).hexdigest()
+
+
+def canonical_row(jsonb_text: str) -> str:
+    """Canonical JSON of a row that Postgres wrote with `to_jsonb`.
+
+    Equal numbers become equal text whatever their scale (12.50 is 12.5, 3.00 is 3), and a number
+    that no double holds exactly stays as text, so two different amounts never become equal.
+    """
+    return canonical_json(json.loads(jsonb_text, parse_float=_exact))
+
+
+def _exact(text: str) -> int | float | str:
+    value = Decimal(text)
+    if value == value.to_integral_value():
+        return int(value)
+    number = float(text)
+    return number if Decimal(repr(number)) == value else text.rstrip("0")

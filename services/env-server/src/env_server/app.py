@@ -1,0 +1,77 @@
+"""Wiring: settings → catalog, Postgres, episodes, the three doors; and the way down again."""
+
+import asyncio
+import contextlib
+
+from envfarm.v1.env_service_pb2_grpc import add_EnvServiceServicer_to_server
+from envfarm_common import grpc as grpc_setup
+from envfarm_common import http, lifecycle, logging
+from envfarm_common.metrics import Instruments
+from envfarm_common.settings import redacted
+from starlette.routing import Route
+
+from env_server import backend, mcp, world
+from env_server.episodes import Episodes
+from env_server.mcp import McpDoor
+from env_server.rpc import GRADER, INFRASTRUCTURE, EnvService
+from env_server.settings import Settings
+from env_server.supervision import Supervision, connections_needed
+
+log = logging.get(__name__)
+
+
+async def serve(settings: Settings) -> None:
+    """Run until SIGTERM or SIGINT; an error of ours ends it with everything released."""
+    stop = lifecycle.stop_event()
+    log.info("starting", **redacted(settings))
+    catalog = world.load_catalog(settings.domains_dir)
+    instruments = Instruments("env-server")
+    episodes = Episodes(
+        catalog,
+        instruments,
+        max_episodes=settings.max_episodes,
+        lease_seconds=settings.lease_seconds,
+        max_lease_seconds=settings.max_lease_seconds,
+        call_deadline_seconds=settings.call_deadline_seconds,
+    )
+    tokens = {
+        INFRASTRUCTURE: settings.infra_token.get_secret_value(),
+        GRADER: settings.grader_token.get_secret_value(),
+    }
+    host = settings.advertise_host or settings.host
+    door = McpDoor(episodes, frozenset(tokens.values()))
+    app = http.create_app("env-server", instruments, lambda: episodes.is_ready)
+    app.router.routes.append(Route(mcp.PATH, endpoint=door))
+    supervision = Supervision(
+        settings,
+        backend.choose(settings, connections_needed(settings, catalog)),
+        episodes,
+        instruments,
+    )
+    async with contextlib.AsyncExitStack() as down:
+        web = http.HttpServer(app, settings.host, settings.http_port)
+        down.push_async_callback(supervision.stop)
+        await supervision.start()
+        await down.enter_async_context(door.run())
+        await web.start()
+        down.push_async_callback(web.stop)
+        service = EnvService(episodes, tokens, f"http://{host}:{web.port}{mcp.PATH}")
+        server, port = await grpc_setup.serve(
+            f"{settings.host}:{settings.grpc_port}",
+            lambda server: add_EnvServiceServicer_to_server(service, server),
+        )
+        service.address = f"{host}:{port}"
+        down.push_async_callback(server.stop, 2.0)
+        down.push_async_callback(episodes.drain)
+        supervising = asyncio.create_task(supervision.run())
+        lifecycle.write_ready(
+            settings.ready_file, http=f"http://{host}:{web.port}", grpc=service.address
+        )
+        down.callback(lifecycle.remove_ready, settings.ready_file)
+        log.info("ready", http=web.port, grpc=port, tasks=len(catalog.tasks))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({stopping, supervising}, return_when=asyncio.FIRST_COMPLETED)
+        supervising.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await supervising
+    log.info("stopped")

@@ -1,0 +1,276 @@
+"""One Postgres as this process uses it: instance label, templates, clones, drops, sweeps.
+
+Everything that we make in a Postgres is called ef_<instance>_... . While an instance lives, a
+connection of its holds the advisory lock of that name; whoever can take the lock may drop the lot.
+"""
+
+import asyncio
+import contextlib
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from envfarm.errors import ConfigError, DatabaseError
+from envfarm_common import logging
+from psycopg import AsyncConnection, sql
+
+from env_server import evidence, template
+from env_server.template import AGENT_GROUP, GRADER_GROUP, Template
+from env_server.world import World
+
+log = logging.get(__name__)
+
+_NAME = re.compile(r"^ef_([0-9a-f]{12})_[a-z0-9_]+$")
+ADMIN_CONNECTIONS = 3
+LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+"""What psycopg raises when the server is gone."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """A clone with a role of its own and an open connection under that role."""
+
+    name: str
+    """Of the database and of its role."""
+    template: Template
+    connection: AsyncConnection[Any]
+
+
+class Cluster:
+    """Made by `connect`; `lost` is set once its Postgres has gone."""
+
+    def __init__(self, conninfo: str, instance: str, guard: AsyncConnection[Any], version: str):
+        self._conninfo = conninfo
+        self._guard = guard
+        self._grader_password = secrets.token_urlsafe(24)
+        self._admins: asyncio.Queue[AsyncConnection[Any]] = asyncio.Queue()
+        self._names: set[str] = set()
+        self.instance = instance
+        self.version = version
+        self.lost = asyncio.Event()
+        self._watch = asyncio.create_task(self._watch_guard())
+
+    @classmethod
+    async def connect(cls, conninfo: str, connections: int) -> "Cluster":
+        """Take a new instance label; ConfigError when this Postgres cannot serve us."""
+        instance = secrets.token_hex(6)
+        try:
+            guard = await AsyncConnection.connect(conninfo, autocommit=True)
+        except psycopg.OperationalError as error:
+            raise DatabaseError(f"cannot reach Postgres: {str(error).strip()}") from error
+        await _require(guard, connections)
+        await guard.execute(_LOCK, (instance,))
+        await _shared_roles(guard)
+        version = guard.pgconn.server_version
+        cluster = cls(conninfo, instance, guard, f"{version // 10000}.{version % 10000}")
+        for _ in range(ADMIN_CONNECTIONS):
+            admin = await AsyncConnection.connect(conninfo, autocommit=True)
+            cluster._admins.put_nowait(admin)
+        await cluster._create_grader()
+        return cluster
+
+    async def close(self) -> None:
+        """Drop everything of ours that is left, then let go of the label."""
+        self._watch.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._watch
+        if not self.lost.is_set():
+            with contextlib.suppress(*LOST):
+                await self._with_admin(lambda conn: _drop_instance(conn, self.instance))
+        while not self._admins.empty():
+            await self._admins.get_nowait().close()
+        await self._guard.close()
+
+    async def build_template(self, world: World) -> Template:
+        name = f"ef_{self.instance}_t_{world.world_hash[:16]}"
+        self._names.add(name)
+        return await self._with_admin(
+            lambda conn: template.build(conn, self._conninfo, name, world)
+        )
+
+    async def clone(self, source: Template) -> Slot:
+        """A new slot; on any failure nothing of it stays."""
+        name = f"ef_{self.instance}_s_{secrets.token_hex(6)}"
+        self._names.add(name)
+        try:
+            password = await self._with_admin(lambda conn: _create_slot(conn, name, source))
+            connection = await AsyncConnection.connect(
+                self._conninfo,
+                dbname=name,
+                user=name,
+                password=password,
+                autocommit=True,
+                prepare_threshold=None,
+                options=evidence.SESSION,
+            )
+        except psycopg.Error as error:
+            if not self.lost.is_set():
+                with contextlib.suppress(psycopg.Error):
+                    await self._with_admin(lambda conn: _drop(conn, name))
+            self._names.discard(name)
+            raise DatabaseError(f"cannot clone {source.world.world_id}: {error}") from error
+        return Slot(name, source, connection)
+
+    async def drop(self, slot: Slot) -> None:
+        """Close the slot's connection and remove its database and role."""
+        await slot.connection.close()
+        await self._with_admin(lambda conn: _drop(conn, slot.name))
+        self._names.discard(slot.name)
+
+    def disown(self, slot: Slot) -> None:
+        """Leave a slot that could not be dropped to the sweep."""
+        self._names.discard(slot.name)
+
+    async def connect_grader(self, slot: Slot) -> AsyncConnection[Any]:
+        """A connection that can only read, and only tables."""
+        return await AsyncConnection.connect(
+            self._conninfo,
+            dbname=slot.name,
+            user=f"ef_{self.instance}_grader",
+            password=self._grader_password,
+            autocommit=True,
+            prepare_threshold=None,
+            options=evidence.SESSION,
+        )
+
+    async def sweep(self) -> int:
+        """Drop what dead instances left, and what of ours nobody owns; returns the databases."""
+        return await self._with_admin(self._sweep)
+
+    async def _sweep(self, conn: AsyncConnection[Any]) -> int:
+        dropped = 0
+        owned = await _owned(conn)
+        for instance in {match[1] for name in owned if (match := _NAME.match(name))}:
+            if instance == self.instance:
+                continue
+            row = await (await conn.execute(_TRY_LOCK, (instance,))).fetchone()
+            if row and row[0]:
+                dropped += await _drop_instance(conn, instance)
+                await conn.execute(_UNLOCK, (instance,))
+        for name in owned:
+            if name.startswith(f"ef_{self.instance}_s_") and name not in self._names:
+                dropped += await _drop(conn, name)
+        return dropped
+
+    async def _create_grader(self) -> None:
+        await self._with_admin(
+            lambda conn: _create_role(
+                conn, f"ef_{self.instance}_grader", self._grader_password, GRADER_GROUP, limit=-1
+            )
+        )
+
+    async def _with_admin(self, work: Callable[[AsyncConnection[Any]], Awaitable[Any]]) -> Any:
+        conn = await self._admins.get()
+        try:
+            if conn.closed and not self.lost.is_set():
+                conn = await AsyncConnection.connect(self._conninfo, autocommit=True)
+            return await work(conn)
+        finally:
+            self._admins.put_nowait(conn)
+
+    async def _watch_guard(self) -> None:
+        # Nobody notifies us; the iteration ends when the server does.
+        with contextlib.suppress(*LOST):
+            async for _ in self._guard.notifies():
+                pass
+        self.lost.set()
+
+
+_LOCK = "SELECT pg_advisory_lock(hashtextextended('envfarm:' || %s, 0))"
+_TRY_LOCK = "SELECT pg_try_advisory_lock(hashtextextended('envfarm:' || %s, 0))"
+_UNLOCK = "SELECT pg_advisory_unlock(hashtextextended('envfarm:' || %s, 0))"
+
+
+async def _require(conn: AsyncConnection[Any], connections: int) -> None:
+    row = await (
+        await conn.execute(
+            "SELECT current_setting('server_version_num')::int, current_setting('is_superuser'),"
+            " current_setting('max_connections')::int"
+        )
+    ).fetchone()
+    assert row
+    if row[0] < 150000:
+        raise ConfigError(f"Postgres has version {row[0] // 10000}; at least 15 is needed")
+    if row[1] != "on":
+        raise ConfigError(
+            "ENV_SERVER_DSN does not name a superuser",
+            hint="give the env-server a Postgres of its own, such as a sidecar",
+        )
+    if row[2] < connections:
+        raise ConfigError(
+            f"Postgres allows {row[2]} connections; these settings need {connections}",
+            hint="raise max_connections, or lower max_episodes and ready_high",
+        )
+
+
+async def _shared_roles(conn: AsyncConnection[Any]) -> None:
+    for role in (AGENT_GROUP, GRADER_GROUP):
+        # Another env-server may create them at the same moment.
+        with contextlib.suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
+            await conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
+
+
+async def _create_role(
+    conn: AsyncConnection[Any], name: str, password: str, group: str, *, limit: int
+) -> None:
+    verifier = conn.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256")
+    await conn.execute(
+        sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} CONNECTION LIMIT {} IN ROLE {}").format(
+            sql.Identifier(name),
+            sql.Literal(verifier.decode()),
+            sql.Literal(limit),
+            sql.Identifier(group),
+        )
+    )
+
+
+async def _create_slot(conn: AsyncConnection[Any], name: str, source: Template) -> str:
+    password = secrets.token_urlsafe(24)
+    database = sql.Identifier(name)
+    await conn.execute(
+        sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY").format(
+            database, sql.Identifier(source.database)
+        )
+    )
+    await conn.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
+    await _create_role(conn, name, password, AGENT_GROUP, limit=1)
+    await conn.execute(
+        sql.SQL("GRANT CONNECT ON DATABASE {} TO {}, {}").format(
+            database, database, sql.Identifier(GRADER_GROUP)
+        )
+    )
+    return password
+
+
+async def _owned(conn: AsyncConnection[Any]) -> list[str]:
+    """Databases and roles with a label, each name once."""
+    rows = await (
+        await conn.execute(
+            "SELECT datname FROM pg_database WHERE datname LIKE 'ef\\_%'"
+            " UNION SELECT rolname FROM pg_roles WHERE rolname LIKE 'ef\\_%'"
+        )
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+async def _drop_instance(conn: AsyncConnection[Any], instance: str) -> int:
+    dropped = 0
+    names = [name for name in await _owned(conn) if name.startswith(f"ef_{instance}_")]
+    # The grader's role depends on every database, so it goes last.
+    for name in sorted(names, key=lambda name: name.endswith("_grader")):
+        dropped += await _drop(conn, name)
+    return dropped
+
+
+async def _drop(conn: AsyncConnection[Any], name: str) -> int:
+    """Remove the database and the role of this name; returns how many databases that were."""
+    row = await (
+        await conn.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,))
+    ).fetchone()
+    identifier = sql.Identifier(name)
+    await conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(identifier))
+    await conn.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(identifier))
+    return 1 if row else 0

@@ -1,0 +1,345 @@
+"""The registry of episodes: opens, leases, calls, seals and ends; it promises
+
+- one answer per request id: a call or an open is executed once and then replayed, never repeated;
+- one call at a time per episode, in order of arrival;
+- an end for each: closed by the owner, or failed when its lease or its database went.
+"""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import TypeVar
+
+import psycopg
+from envfarm.errors import (
+    DatabaseError,
+    DrainingError,
+    EnvfarmError,
+    EvidenceError,
+    InvalidArgument,
+    NoCapacity,
+    UnknownEpisode,
+)
+from envfarm.ids import new_episode_id, new_token
+from envfarm_common import logging
+from envfarm_common.metrics import Instruments
+from psycopg import AsyncConnection
+
+from env_server import evidence
+from env_server.calls import Calls, answer
+from env_server.cluster import Cluster
+from env_server.episode import End, Episode, State
+from env_server.evidence import Evidence
+from env_server.live import LiveEpisode, gone
+from env_server.slots import Slots
+from env_server.world import Catalog
+
+T = TypeVar("T")
+log = logging.get(__name__)
+
+MAX_WAITING_CALLS = 16
+REMEMBERED = 10_000
+"""Ended episodes whose end is still told to those who ask."""
+REAP_SECONDS = 0.25
+RETRY_HINT_SECONDS = 1.0
+
+
+class Episodes:
+    """All episodes of this process. `attach` gives it a database, `detach` takes it away."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        instruments: Instruments,
+        *,
+        max_episodes: int,
+        lease_seconds: float,
+        max_lease_seconds: float,
+        call_deadline_seconds: float,
+    ):
+        self.catalog = catalog
+        self.max_episodes = max_episodes
+        self.draining = False
+        self._instruments = instruments
+        self._lease_seconds = lease_seconds
+        self._max_lease_seconds = max_lease_seconds
+        self.calls = Calls(instruments, call_deadline_seconds, self._end)
+        self._cluster: Cluster | None = None
+        self._slots: Slots | None = None
+        self._live: dict[str, LiveEpisode] = {}
+        self._by_token: dict[str, LiveEpisode] = {}
+        self._opens: dict[str, tuple[tuple[object, ...], asyncio.Task[LiveEpisode]]] = {}
+        self._opening = 0
+        self._over: dict[str, Episode] = {}
+        self._ended: deque[tuple[str, str]] = deque()
+        self._endings: set[asyncio.Task[None]] = set()
+        self._reaper = asyncio.create_task(self._reap())
+
+    def attach(self, cluster: Cluster, slots: Slots) -> None:
+        self._cluster, self._slots = cluster, slots
+
+    def detach(self, reason: str) -> None:
+        """The database is gone: every live episode fails with `reason`."""
+        self._cluster = self._slots = None
+        for live in list(self._live.values()):
+            self._end(live, End.DATABASE, reason)
+
+    @property
+    def live_count(self) -> int:
+        return len(self._live) + self._opening
+
+    @property
+    def is_ready(self) -> bool:
+        return self._slots is not None and not self.draining
+
+    @property
+    def postgres_version(self) -> str:
+        return self._cluster.version if self._cluster else ""
+
+    def ready_slots(self) -> dict[str, int]:
+        return self._slots.ready() if self._slots else {}
+
+    async def open(
+        self,
+        *,
+        request_id: str,
+        task_id: str,
+        task_hash: str,
+        lease_seconds: float,
+        client: str,
+    ) -> LiveEpisode:
+        """A running episode; the same request id gives the same one."""
+        if not request_id:
+            raise InvalidArgument("request_id is empty; give each open an id of its own")
+        lease = lease_seconds or self._lease_seconds
+        if not (math.isfinite(lease) and 0 < lease <= self._max_lease_seconds):
+            raise InvalidArgument(
+                f"lease_seconds must lie between 0 and {self._max_lease_seconds:g}"
+            )
+        asked = (task_id, task_hash, lease)
+        known = self._opens.get(request_id)
+        if known and known[0] != asked:
+            raise InvalidArgument(f"request id {request_id!r} was used for another open")
+        if known is None:
+            known = (
+                asked,
+                asyncio.create_task(self._open(request_id, task_id, task_hash, lease, client)),
+            )
+            self._opens[request_id] = known
+            known[1].add_done_callback(lambda task: self._opened(request_id, task))
+        live = await asyncio.shield(known[1])
+        if live.episode.is_over:
+            raise gone(live.episode)
+        return live
+
+    async def _open(
+        self, request_id: str, task_id: str, task_hash: str, lease: float, client: str
+    ) -> LiveEpisode:
+        task = self.catalog.task(task_id, task_hash)
+        slots = self._admit()
+        episode = Episode(new_episode_id())
+        begin = time.monotonic()
+        self._opening += 1
+        try:
+            slot, source = await slots.take(task.world.world_id)
+        finally:
+            self._opening -= 1
+        if self.draining or self._slots is not slots:
+            slots.give_back(slot)
+            raise NoCapacity(
+                "the database went away while the episode was being opened",
+                retry_after_seconds=RETRY_HINT_SECONDS,
+            )
+        episode.run()
+        live = LiveEpisode(
+            episode=episode,
+            task=task,
+            slot=slot,
+            request_id=request_id,
+            token=new_token(),
+            client=client,
+            lease_seconds=lease,
+            expires_at=asyncio.get_running_loop().time() + lease,
+        )
+        self._live[live.episode_id] = live
+        self._by_token[live.token] = live
+        world = task.world.world_id
+        self._instruments.count("envfarm_episodes_opened_total", world=world)
+        self._instruments.observe(
+            "envfarm_open_seconds", time.monotonic() - begin, world=world, source=source
+        )
+        self._show_live(world)
+        return live
+
+    def _admit(self) -> Slots:
+        """The pools, or the refusal: draining, no database now, or full."""
+        refusal: EnvfarmError | None = None
+        if self.draining:
+            refusal, reason = DrainingError("this env-server is draining"), "draining"
+        elif self._slots is None:
+            refusal = NoCapacity(
+                "the database is being restarted", retry_after_seconds=RETRY_HINT_SECONDS
+            )
+            reason = "no_database"
+        elif self.live_count >= self.max_episodes:
+            refusal = NoCapacity(
+                f"all {self.max_episodes} episodes are taken",
+                hint="close episodes, or raise ENV_SERVER_MAX_EPISODES",
+                retry_after_seconds=RETRY_HINT_SECONDS,
+            )
+            reason = "full"
+        else:
+            return self._slots
+        self._instruments.count("envfarm_open_refusals_total", reason=reason)
+        raise refusal
+
+    def _opened(self, request_id: str, task: asyncio.Task[LiveEpisode]) -> None:
+        # A refused open may be asked again under the same id.
+        if task.cancelled() or task.exception():
+            self._opens.pop(request_id, None)
+
+    def find(self, episode_id: str) -> LiveEpisode:
+        """The live episode; otherwise the error that says how it ended."""
+        live = self._live.get(episode_id)
+        if live:
+            return live
+        if episode_id in self._over:
+            raise gone(self._over[episode_id])
+        raise UnknownEpisode(f"no episode {episode_id!r} lives here")
+
+    def find_by_token(self, token: str) -> LiveEpisode | None:
+        return self._by_token.get(token)
+
+    def renew(self, episode_ids: Iterable[str]) -> list[str]:
+        """Start the leases anew; returns the ids that do not live here any more."""
+        now = asyncio.get_running_loop().time()
+        missing = []
+        for episode_id in episode_ids:
+            if live := self._live.get(episode_id):
+                live.expires_at = now + live.lease_seconds
+            else:
+                missing.append(episode_id)
+        return missing
+
+    async def seal(self, live: LiveEpisode) -> Evidence:
+        """Stop calls, let the one in flight end, fix the evidence. Twice gives the first answer."""
+        if live.sealing is None:
+            live.episode.seal()
+            live.sealing = asyncio.create_task(self._seal(live))
+        return await answer(live, live.sealing)
+
+    async def _seal(self, live: LiveEpisode) -> Evidence:
+        begin = time.monotonic()
+        async with live.one_call:
+            if live.episode.is_over:
+                raise gone(live.episode)
+            try:
+                await live.slot.connection.close()
+                async with await self._grader_connection(live) as conn:
+                    template = live.slot.template
+                    final = await evidence.read_snapshot(conn, template.tables, template.initial)
+                live.evidence = evidence.compare(template.initial, final)
+            except psycopg.Error as error:
+                self._end(live, End.DATABASE, f"the evidence could not be read: {error}")
+                raise gone(live.episode) from error
+            except EvidenceError as error:
+                self._end(live, End.EVIDENCE, error.message)
+                raise
+        self._instruments.observe(
+            "envfarm_seal_seconds", time.monotonic() - begin, world=live.task.world.world_id
+        )
+        return live.evidence
+
+    async def sealed(self, live: LiveEpisode) -> Evidence:
+        """The evidence of a sealed episode; WrongState before the seal."""
+        live.episode.require(State.SEALED)
+        assert live.sealing
+        return await answer(live, live.sealing)
+
+    async def grader_connection(self, live: LiveEpisode) -> AsyncConnection[object]:
+        """A read-only connection to a sealed episode's database."""
+        await self.sealed(live)
+        try:
+            return await self._grader_connection(live)
+        except psycopg.Error as error:
+            raise DatabaseError(f"episode {live.episode_id}: {error}") from error
+
+    async def _grader_connection(self, live: LiveEpisode) -> AsyncConnection[object]:
+        if self._cluster is None:
+            raise gone(live.episode)
+        return await self._cluster.connect_grader(live.slot)
+
+    async def close(self, episode_id: str) -> State:
+        """End it and let go of its slot; an episode that is over keeps its end."""
+        if episode_id in self._over:
+            return self._over[episode_id].state
+        live = self.find(episode_id)
+        self._end(live, End.CLOSED, "")
+        return live.episode.state
+
+    async def drain(self) -> None:
+        """Refuse new episodes and close all."""
+        self.draining = True
+        self._reaper.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._reaper
+        for live in list(self._live.values()):
+            self._end(live, End.CLOSED, "")
+        await asyncio.gather(*self._endings)
+
+    def _end(self, live: LiveEpisode, end: End, reason: str) -> None:
+        """The one place where an episode ends."""
+        if live.episode.is_over:
+            return
+        if end is End.CLOSED:
+            live.episode.close()
+        else:
+            live.episode.fail(end, reason)
+            log.warning("episode failed", episode_id=live.episode_id, end=end.value, reason=reason)
+        del self._live[live.episode_id]
+        del self._by_token[live.token]
+        self._over[live.episode_id] = live.episode
+        self._ended.append((live.episode_id, live.request_id))
+        while len(self._ended) > REMEMBERED:
+            episode_id, request_id = self._ended.popleft()
+            del self._over[episode_id]
+            self._opens.pop(request_id, None)
+        ending = asyncio.create_task(self._let_go(live))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+        world = live.task.world.world_id
+        name = end.value if end in (End.CLOSED, End.LEASE_EXPIRED) else "failed"
+        self._instruments.count("envfarm_episodes_ended_total", world=world, end=name)
+        self._show_live(world)
+
+    async def _let_go(self, live: LiveEpisode) -> None:
+        """Cancel what still runs in the episode, then give its slot back."""
+        running = live.running()
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        # Whoever replays the open keeps a reference; the answers and the evidence need not stay.
+        live.calls.clear()
+        live.evidence = live.sealing = None
+        if self._slots:
+            self._slots.give_back(live.slot)
+        else:
+            with contextlib.suppress(psycopg.Error):
+                await live.slot.connection.close()
+
+    def _show_live(self, world_id: str) -> None:
+        count = sum(live.task.world.world_id == world_id for live in self._live.values())
+        self._instruments.set("envfarm_episodes_live", count, world=world_id)
+
+    async def _reap(self) -> None:
+        while True:
+            await asyncio.sleep(REAP_SECONDS)
+            now = asyncio.get_running_loop().time()
+            for live in [item for item in self._live.values() if item.expires_at <= now]:
+                self._end(
+                    live, End.LEASE_EXPIRED, f"nobody renewed its {live.lease_seconds:g} s lease"
+                )

