@@ -1,0 +1,130 @@
+"""Ingest on a real env-server: it proves good tasks and catches bad ones."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.env_server import EnvServer, running_env_server
+
+DOMAINS = Path(__file__).parents[3] / "domains"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EnvServer]:
+    with running_env_server(DOMAINS) as running:
+        yield running
+
+
+def ingest(
+    server: EnvServer, domains: Path, golden: Path, *flags: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GRADER_INFRA_TOKEN": server.infra_token,
+        "GRADER_EVIDENCE_TOKEN": server.grader_token,
+        **env,
+    }
+    place = ["--domains", str(domains), "--golden-dir", str(golden), "--env-server", server.grpc]
+    return subprocess.run(
+        [sys.executable, "-m", "grader.ingest", *place, "--json", *flags],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def one_task(tmp_path: Path, slug: str, *replacements: tuple[str, str]) -> Path:
+    """A domains folder whose private part is this one task, changed."""
+    folder = tmp_path / "domains/orders/private"
+    folder.mkdir(parents=True)
+    path = folder / f"{slug}.yaml"
+    shutil.copy(DOMAINS / f"orders/private/{slug}.yaml", path)
+    text = path.read_text()
+    for old, new in replacements:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return tmp_path / "domains"
+
+
+def reasons(ended: subprocess.CompletedProcess[str]) -> list[str]:
+    assert ended.returncode == 1, ended.stderr
+    report = json.loads(ended.stdout)
+    assert report["passed"] == 0
+    return [failure["reason"] for failure in report["failures"]]
+
+
+def test_every_task_of_orders_is_proved(server: EnvServer, tmp_path: Path):
+    ended = ingest(server, DOMAINS, tmp_path / "golden")
+    report = json.loads(ended.stdout)
+    assert ended.returncode == 0, ended.stderr
+    assert report["failures"] == []
+    assert report["tasks"] == report["passed"] == len(list((tmp_path / "golden").iterdir())) >= 12
+    assert report["mutants"] == report["mutants_killed"] >= 40
+    assert ended.stderr.count(": proved") == report["tasks"]
+
+
+def test_ingest_twice_writes_the_same_bytes(server: EnvServer, tmp_path: Path):
+    task = ("--task", "orders/refund-approval")
+    for name in ("a", "b"):
+        assert ingest(server, DOMAINS, tmp_path / name, *task).returncode == 0
+    (first,), (second,) = (tmp_path / "a").iterdir(), (tmp_path / "b").iterdir()
+    assert (first.name, first.read_bytes()) == (second.name, second.read_bytes())
+
+
+def test_checks_that_let_mutants_through_are_refused_and_write_nothing(
+    server: EnvServer, tmp_path: Path
+):
+    weak = ("    kind: state\n", "    kind: untouched\n    tables: [customers]\n")
+    domains = one_task(tmp_path, "refund-damaged", weak)
+    found = reasons(ingest(server, domains, tmp_path / "golden"))
+    assert "the mutant 'without call 3, issue_refund' is not caught: every check passed" in found
+    assert "the mutant 'one more issue_refund' is not caught: every check passed" in found
+    assert "the mutant 'refunds the whole order' is not caught: every check passed" in found
+    assert not (tmp_path / "golden").exists()
+
+
+def test_a_golden_call_that_is_refused_fails_the_task(server: EnvServer, tmp_path: Path):
+    domains = one_task(tmp_path, "cancel-placed", ("cancel_order", "cancel_oder"))
+    assert reasons(ingest(server, domains, tmp_path / "golden"))[0].startswith(
+        "a golden call was refused: cancel_oder: "
+    )
+
+
+def test_a_run_without_calls_must_do_what_is_declared(server: EnvServer, tmp_path: Path):
+    domains = one_task(tmp_path, "refund-too-late", ("empty: passes\n", ""))
+    assert reasons(ingest(server, domains, tmp_path / "golden")) == [
+        "the empty run does not do what `empty: fails` says"
+    ]
+
+
+def test_a_check_with_a_misspelt_column_fails_the_task(server: EnvServer, tmp_path: Path):
+    domains = one_task(tmp_path, "cancel-packed", ("tickets.note", "tickets.notes"))
+    found = reasons(ingest(server, domains, tmp_path / "golden"))
+    assert any("the world has no tickets.notes" in reason for reason in found)
+
+
+def test_a_query_that_is_wrong_fails_the_task(server: EnvServer, tmp_path: Path):
+    domains = one_task(tmp_path, "refund-approval", ("JOIN approvals", "JOIN aprovals"))
+    found = reasons(ingest(server, domains, tmp_path / "golden"))
+    assert any("cannot run: the query fails" in reason for reason in found)
+
+
+def test_an_unknown_task_is_one_clear_line(server: EnvServer, tmp_path: Path):
+    ended = ingest(server, DOMAINS, tmp_path / "golden", "--task", "orders/none")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("error: there are no checks for the task 'orders/none'")
+
+
+def test_a_wrong_token_is_one_clear_line(server: EnvServer, tmp_path: Path):
+    golden = tmp_path / "golden"
+    ended = ingest(server, DOMAINS, golden, GRADER_INFRA_TOKEN="not-the-right-token")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.count("\n") == 1
