@@ -117,7 +117,14 @@ class RedisServer:
             f'maxmemory-policy noeviction\nlogfile "{self._log}"\n'
         )
         command = child_command([self.binary.path, "-"], death=signal.SIGTERM)
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env=CHILD_ENV)
+        # A Ctrl-C in a terminal is for whoever started us, who stops us in order.
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env=CHILD_ENV,
+            start_new_session=True,
+        )
         # By stdin, so that the password stands in no file and no process list.
         assert self.process.stdin
         self.process.stdin.write(config.encode())

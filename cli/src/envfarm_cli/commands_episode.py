@@ -1,0 +1,58 @@
+"""`envfarm episode show`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envfarm_cli.commands_stack import DEFAULT_STATE, JsonOption, StateDirOption
+from envfarm_cli.episode_view import as_values, render
+from envfarm_cli.output import EXIT_CODES, OK, Output
+from envfarm_cli.records import load_rollout
+from envfarm_cli.state_dir import StateDir
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Look at recorded attempts.",
+    rich_markup_mode="rich",
+    epilog=EXIT_CODES,
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Look at recorded attempts."""
+
+
+@app.command(epilog=EXIT_CODES)
+def show(
+    rollout: Annotated[
+        str, typer.Argument(help="Id of the attempt, such as demo.0.0.s3.a1, or its episode id.")
+    ],
+    whole: Annotated[bool, typer.Option("--whole", help="Do not shorten long texts.")] = False,
+    gateway: Annotated[
+        str, typer.Option(help="URL of a gateway; without it the stack of --state-dir is asked.")
+    ] = "",
+    token: Annotated[
+        str,
+        typer.Option(envvar="ENVFARM_GATEWAY_TOKEN", help="Its infrastructure token."),
+    ] = "",
+    records: Annotated[
+        Path | None, typer.Option(help="Read from this gateway state folder, without a gateway.")
+    ] = None,
+    state_dir: StateDirOption = DEFAULT_STATE,
+    json: JsonOption = False,
+) -> int:
+    """Show one attempt: the conversation with its tool calls, the state diff and the verdict.
+
+    Works on a running stack, and on the records that a stopped one left.
+
+    Example: [b]envfarm episode show demo.0.0.s3.a1 --json | jq .rollout.verdict[/b]
+    """
+    out = Output(json)
+    found = load_rollout(
+        rollout, StateDir(state_dir), gateway=gateway, token=token, records=records
+    )
+    out.show(render(found, whole=whole))
+    out.result({"ok": True, "rollout": as_values(found)})
+    return OK

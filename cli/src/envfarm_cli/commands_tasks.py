@@ -1,0 +1,198 @@
+"""`envfarm tasks list`, `show` and `validate`."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from envfarm_cli import service_specs
+from envfarm_cli.children import ChildSet
+from envfarm_cli.commands_stack import (
+    DEFAULT_DOMAINS,
+    DEFAULT_STATE,
+    DomainsOption,
+    JsonOption,
+    StateDirOption,
+)
+from envfarm_cli.domain_files import TaskFiles, find_task, find_tasks, read_yaml
+from envfarm_cli.output import EXIT_CODES, FAILED, OK, Output, plain
+from envfarm_cli.proofs import Proofs, prove
+from envfarm_cli.service_specs import StackOptions
+from envfarm_cli.state_dir import StateDir
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Look at the tasks of the domains, and prove that their checks hold.",
+    rich_markup_mode="rich",
+    epilog=EXIT_CODES,
+)
+DomainOption = Annotated[str, typer.Option("--domain", help="Only tasks of this domain.")]
+START_SECONDS = 90
+
+
+@app.command("list", epilog=EXIT_CODES)
+def list_(
+    domain: DomainOption = "",
+    domains: DomainsOption = DEFAULT_DOMAINS,
+    json: JsonOption = False,
+) -> int:
+    """List all tasks with their tags and opening, from the files; no stack is needed.
+
+    Example: [b]envfarm tasks list --domain orders[/b]
+    """
+    out = Output(json)
+    found = [_public(files) for files in find_tasks(domains, domain)]
+    table = Table("task", "workflow", "failure mode", "split", "opening")
+    for task in found:
+        tags, opening = task["tags"], " ".join(task["opening"].split())
+        short = opening if len(opening) <= 60 else opening[:59] + "…"
+        values = [tags.get(tag, "") for tag in ("workflow", "failure_mode", "split")]
+        table.add_row(plain(task["id"]), *map(plain, values), plain(short))
+    out.show(table)
+    out.say(f"{len(found)} tasks; `envfarm tasks show ID` shows one")
+    out.result({"ok": True, "tasks": found})
+    return OK
+
+
+@app.command(epilog=EXIT_CODES)
+def show(
+    task: Annotated[str, typer.Argument(help="Task id, such as orders/refund-damaged.")],
+    private: Annotated[
+        bool, typer.Option("--private", help="Also the golden actions and the checks.")
+    ] = False,
+    domains: DomainsOption = DEFAULT_DOMAINS,
+    json: JsonOption = False,
+) -> int:
+    """Show one task: what the agent is told, who the user is, and, if asked, how it is judged.
+
+    Example: [b]envfarm tasks show orders/refund-damaged --private[/b]
+    """
+    out, files = Output(json), find_task(domains, task)
+    shown: dict[str, Any] = _public(files)
+    shown["user"] = read_yaml(files.user)
+    if private:
+        shown["private"] = read_yaml(files.private)
+    out.say(f"[b]{plain(files.task_id)}[/b]  {plain(files.public)}")
+    out.say(f"[b]opening[/b]  {plain(shown['opening'])}")
+    out.say(f"[b]limits[/b]   {plain(_pairs(shown['limits']))}")
+    out.say(f"[b]tags[/b]     {plain(_pairs(shown['tags']))}")
+    out.say(f"[b]user[/b]     {plain(str(shown['user'].get('context', '')).strip())}")
+    for line in shown["user"].get("script", []):
+        out.say(f"         when /{plain(line.get('when'))}/ says {plain(line.get('say'))}")
+    if private:
+        _show_private(shown["private"], out)
+    out.result({"ok": True, "task": shown})
+    return OK
+
+
+@app.command(epilog=EXIT_CODES)
+def validate(
+    tasks: Annotated[
+        list[str] | None, typer.Argument(help="Task ids; all tasks when none is given.")
+    ] = None,
+    domain: DomainOption = "",
+    domains: DomainsOption = DEFAULT_DOMAINS,
+    state_dir: StateDirOption = DEFAULT_STATE,
+    json: JsonOption = False,
+) -> int:
+    """Prove tasks: the golden run passes twice, doing nothing fails, every mutant is caught.
+
+    Runs on an env-server of its own that ends with the command, so it reads the files as they
+    are now and disturbs no running stack. A mistake in a file is named with its line.
+
+    Example: [b]envfarm tasks validate orders/refund-damaged[/b]
+    """
+    out = Output(json)
+    chosen = [find_task(domains, task) for task in tasks or []] or find_tasks(domains, domain)
+    for files in chosen:
+        for path in (files.public, files.user, files.private):
+            read_yaml(path)
+    state = StateDir(state_dir)
+    state.make()
+    proofs = _prove_apart(state, domains.absolute(), domain, tasks or [], out)
+    failed = {task for task, _ in proofs.failures}
+    for task, reason in proofs.failures:
+        out.say(f"[red]✗[/red] {plain(task)}: {plain(reason)}")
+    out.say(
+        f"{proofs.passed} of {proofs.tasks} tasks proved, "
+        f"{proofs.mutants_killed} of {proofs.mutants} mutants caught"
+    )
+    out.result({"ok": not failed, **summary(proofs)})
+    return FAILED if failed else OK
+
+
+def summary(proofs: Proofs) -> dict[str, Any]:
+    return {
+        "tasks": proofs.tasks,
+        "passed": proofs.passed,
+        "mutants": proofs.mutants,
+        "mutants_caught": proofs.mutants_killed,
+        "failures": [{"task": task, "reason": reason} for task, reason in proofs.failures],
+    }
+
+
+def _prove_apart(
+    state: StateDir, domains: Path, domain: str, tasks: list[str], out: Output
+) -> Proofs:
+    apart = StateDir(Path(tempfile.mkdtemp(prefix="validate-", dir=state.path)))
+    try:
+        # The env-server's Postgres may run under another account.
+        apart.path.chmod(0o711)
+        apart.make()
+        with out.console.status("starting an env-server") as progress, ChildSet() as children:
+            spec = service_specs.env_server(apart, StackOptions(domains=domains))
+            server = children.start(
+                spec.name,
+                spec.argv,
+                env=spec.env,
+                log=apart.log(spec.name),
+                ready_file=apart.ready(spec.name),
+            )
+            address = children.wait_ready(server, START_SECONDS)["grpc"]
+            progress.update("proving")
+
+            def on_line(line: str) -> None:
+                if line.endswith(": proved"):
+                    out.say(f"[green]✓[/green] {plain(line.removesuffix(': proved'))}")
+
+            return prove(
+                children,
+                apart,
+                domains=domains,
+                env_server=address,
+                domain=domain,
+                tasks=tasks,
+                on_line=on_line,
+            )
+    finally:
+        shutil.rmtree(apart.path, ignore_errors=True)
+
+
+def _public(files: TaskFiles) -> dict[str, Any]:
+    value = read_yaml(files.public)
+    return {
+        "id": files.task_id,
+        "domain": files.domain,
+        "file": str(files.public),
+        "opening": str(value.get("opening", "")).strip(),
+        "limits": value.get("limits") or {},
+        "tags": value.get("tags") or {},
+    }
+
+
+def _show_private(private: dict[str, Any], out: Output) -> None:
+    golden = private.get("golden") or {}
+    out.say("[b]golden[/b]")
+    for action in golden.get("actions") or []:
+        out.say(f"         {plain(action.get('tool'))}({plain(_pairs(action.get('arguments')))})")
+    out.say(f"         reply: {plain(str(golden.get('reply', '')).strip())}")
+    out.say("[b]checks[/b]")
+    for check in private.get("checks") or []:
+        out.say(f"         {plain(check.get('kind')):<10} {plain(check.get('name'))}")
+
+
+def _pairs(value: dict[str, Any] | None) -> str:
+    return ", ".join(f"{key}: {item}" for key, item in (value or {}).items())

@@ -1,0 +1,84 @@
+"""Reading a domain's files for people and scripts; the services check them for themselves."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from envfarm_cli.failure import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFiles:
+    """The three files of one task."""
+
+    task_id: str
+    domain: str
+    public: Path
+    user: Path
+    private: Path
+
+
+def find_tasks(domains: Path, domain: str = "") -> list[TaskFiles]:
+    """All tasks in id order; BadInput when there is no such folder or domain."""
+    if not domains.is_dir():
+        raise BadInput(
+            f"there is no folder of domains at {domains}",
+            hint="run envfarm in its repository, or give --domains",
+        )
+    names = sorted(path.parent.name for path in domains.glob("*/world"))
+    if domain and domain not in names:
+        raise BadInput(
+            f"there is no domain {domain!r} in {domains}",
+            hint=f"domains are: {', '.join(names) or 'none'}",
+        )
+    found = []
+    for name in [domain] if domain else names:
+        root = domains / name
+        found += [
+            TaskFiles(
+                f"{name}/{path.stem}",
+                name,
+                path,
+                root / "user" / path.name,
+                root / "private" / path.name,
+            )
+            for path in sorted((root / "world" / "tasks").glob("*.yaml"))
+        ]
+    return found
+
+
+def find_task(domains: Path, task_id: str) -> TaskFiles:
+    """BadInput, with near names, when there is no such task."""
+    import difflib
+
+    tasks = {task.task_id: task for task in find_tasks(domains)}
+    if task_id not in tasks:
+        near = difflib.get_close_matches(task_id, tasks, n=3, cutoff=0.5)
+        raise BadInput(
+            f"there is no task {task_id!r} in {domains}",
+            hint=f"did you mean {' or '.join(near)}?" if near else "see `envfarm tasks list`",
+        )
+    return tasks[task_id]
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in `path`; BadInput names file and line."""
+    try:
+        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise BadInput(f"{path} is missing") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: cannot be read: {error}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise BadInput(
+            f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {error.problem}",
+            hint="correct that line",
+        ) from error
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path}:1: not valid YAML: {error}") from error
+    if not isinstance(value, dict):
+        raise BadInput(f"{path}:1: a mapping of keys is expected")
+    return value

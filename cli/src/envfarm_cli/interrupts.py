@@ -1,0 +1,75 @@
+"""Signals as one exception, which waits while a step must not be torn apart.
+
+SIGINT, SIGTERM and SIGHUP raise `Interrupted` in the main thread. Inside `held()` they are noted
+and raised at its end, so that no child is started without being written down; `final()` ignores
+them, so that stopping runs to its end.
+"""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(BaseException):
+    """Somebody asked us to stop. Not an Exception, so that no handler of errors takes it."""
+
+    def __init__(self, number: int):
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.number
+
+
+_depth = 0
+_pending: int | None = None
+
+
+def install() -> None:
+    """Take over the signals; call once, in the main thread."""
+    for number in CAUGHT:
+        signal.signal(number, _on_signal)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Signals that arrive inside are raised when the outermost block ends."""
+    global _depth
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+    _raise_pending()
+
+
+@contextmanager
+def final() -> Iterator[None]:
+    """Signals that arrive inside are forgotten: we are stopping already."""
+    global _depth, _pending
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+        if _depth == 0:
+            _pending = None
+
+
+def _on_signal(number: int, frame: FrameType | None) -> None:
+    global _pending
+    if _depth:
+        _pending = number
+    else:
+        raise Interrupted(number)
+
+
+def _raise_pending() -> None:
+    global _pending
+    if _depth == 0 and _pending is not None:
+        number, _pending = _pending, None
+        raise Interrupted(number)

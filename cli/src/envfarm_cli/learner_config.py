@@ -1,0 +1,42 @@
+"""A learner's configuration for a stack of ours: a recipe from a file, our addresses and folders."""
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from envfarm_cli.failure import BadInput
+
+Overrides = dict[str, dict[str, Any]]
+"""Section → key → value."""
+
+
+def merge(first: Overrides, second: Overrides) -> Overrides:
+    """Both; the second wins."""
+    return {
+        section: {**first.get(section, {}), **second.get(section, {})}
+        for section in [*first, *(name for name in second if name not in first)]
+    }
+
+
+def write_config(path: Path, base: Path, overrides: Overrides) -> Path:
+    """Write `base` with `overrides`, mode 0600 because the stream's URL holds a password."""
+    try:
+        values = tomllib.loads(base.read_text())
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"cannot read the learner's configuration {base}: {error}",
+            hint="run envfarm in its repository, or name another file",
+        ) from error
+    plain = {key: value for key, value in values.items() if not isinstance(value, dict)}
+    sections = {key: value for key, value in values.items() if isinstance(value, dict)}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
+    for section, content in merge(sections, overrides).items():
+        # JSON's strings, numbers, booleans and arrays are TOML's as well.
+        lines += ["", f"[{section}]"]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in content.items()]
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as target:
+        target.write("\n".join(lines) + "\n")
+    return path

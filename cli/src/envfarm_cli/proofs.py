@@ -1,0 +1,106 @@
+"""Proving tasks: `python -m grader.ingest` on a running env-server, and remembering that it passed."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envfarm.canonical import bytes_hash, content_hash
+
+from envfarm_cli import service_specs
+from envfarm_cli.children import ChildSet, died
+from envfarm_cli.state_dir import StateDir, write_atomically
+
+_PROGRESS = re.compile(r"^\[(\d+)/(\d+)\] ")
+
+
+@dataclass(slots=True)
+class Proofs:
+    """What the grader's ingest reported."""
+
+    tasks: int = 0
+    passed: int = 0
+    mutants: int = 0
+    mutants_killed: int = 0
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    """(task id, reason)"""
+
+
+def prove(
+    children: ChildSet,
+    state: StateDir,
+    *,
+    domains: Path,
+    env_server: str,
+    domain: str = "",
+    tasks: list[str] | None = None,
+    on_line: Callable[[str], None] | None = None,
+    tick: Callable[[], None] | None = None,
+) -> Proofs:
+    """Run the proofs; `on_line` gets one line per task. ChildFailed when they could not be run."""
+    spec = service_specs.ingest(state, domains, env_server, domain, tasks or [])
+    log = state.log("proofs")
+    child = children.start(spec.name, spec.argv, env=spec.env, log=log, cwd=state.path)
+    seen = 0
+
+    def follow() -> None:
+        nonlocal seen
+        lines = [line for line in _lines(log) if _PROGRESS.match(line)]
+        for line in lines[seen:]:
+            if on_line:
+                on_line(line)
+        seen = len(lines)
+        if tick:
+            tick_others()
+
+    def tick_others() -> None:
+        # A failed proof ends with status 1; that is our report, not a dead part of the stack.
+        if tick and child.exit_status is None:
+            tick()
+
+    children.wait_end(child, follow)
+    follow()
+    report = next((line for line in reversed(_lines(log)) if line.startswith('{"tasks"')), None)
+    if report is None:
+        raise died(child, "before it had a report")
+    value = json.loads(report)
+    failures = [(failure["task"], failure["reason"]) for failure in value.pop("failures")]
+    return Proofs(**value, failures=failures)
+
+
+def is_proved(state: StateDir, domains: Path) -> bool:
+    """Whether exactly these files were proved in this state folder, by this grader."""
+    try:
+        record = json.loads((state.path / "golden" / "proved.json").read_text())
+    except FileNotFoundError:
+        return False
+    return record == {"domains": domains_hash(domains)}
+
+
+def remember_proof(state: StateDir, domains: Path, proofs: Proofs) -> None:
+    if not proofs.failures:
+        write_atomically(state.path / "golden" / "proved.json", {"domains": domains_hash(domains)})
+
+
+def domains_hash(domains: Path) -> str:
+    """SHA-256 (hex) over every file of the domains and of the grader that judges them."""
+    import importlib.util
+
+    spec = importlib.util.find_spec("grader")
+    roots = [domains, *([Path(spec.origin).parent] if spec and spec.origin else [])]
+    return content_hash(
+        [
+            {
+                str(path.relative_to(root)): bytes_hash(path.read_bytes())
+                for path in sorted(root.rglob("*"))
+                if path.is_file() and "__pycache__" not in path.parts
+            }
+            for root in roots
+        ]
+    )
+
+
+def _lines(log: Path) -> list[str]:
+    # The last line may still be in the making.
+    return log.read_text(errors="replace").split("\n")[:-1]

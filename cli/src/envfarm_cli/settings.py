@@ -1,0 +1,18 @@
+"""What the command takes from its environment: almost nothing."""
+
+import os
+
+
+def debug() -> bool:
+    """Whether an unexpected error also prints where it happened."""
+    return os.environ.get("ENVFARM_DEBUG", "") not in ("", "0")
+
+
+def search_path() -> str:
+    """PATH for programs that we start."""
+    return os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+
+
+def home() -> str:
+    """HOME for programs that we start; compiled DeepSpeed ops lie in its cache."""
+    return os.environ.get("HOME", "")

@@ -1,0 +1,294 @@
+"""A stack of real parts on this machine: started in order, watched, stopped in reverse order.
+
+`Stack` never restarts anything: a process that dies is written to state.json and reported.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+from envfarm_common.binaries import RedisServer
+
+from envfarm_cli import interrupts, service_specs, state_dir
+from envfarm_cli.children import Child, ChildSet, died
+from envfarm_cli.failure import ChildFailed
+from envfarm_cli.learner_config import Overrides, merge, write_config
+from envfarm_cli.process_table import Identity, boot_id, identify
+from envfarm_cli.proofs import Proofs, is_proved, prove, remember_proof
+from envfarm_cli.script_file import write_script
+from envfarm_cli.service_specs import Spec, StackOptions
+from envfarm_cli.state_dir import ProcessRecord, StackState, StateDir
+from envfarm_cli.tiny_model import tiny_model
+
+SERVICE_SECONDS = 90
+ENGINE_SECONDS = 600
+
+
+class Stack:
+    """One stack in `state`. The caller holds the folder's lock; `with` stops everything."""
+
+    def __init__(self, state: StateDir, options: StackOptions, say: Callable[[str], None]):
+        self.state = state
+        self.options = options
+        self.redis_url = ""
+        self.model: Path | None = options.model
+        self._say = say
+        self.children = ChildSet(self._write)
+        self.phase = state_dir.STARTING
+        self._doing = self._message = self._hint = ""
+        self._started_at = time.time()
+        self._me = identify_self()
+        self._engine_url = ""
+
+    def start(self) -> None:
+        """Bring everything up; raises Failure, and then the caller stops what had started."""
+        self.make_model()
+        self.start_engine()
+        self.start_valkey()
+        self.start_env_server()
+        self.start_grader()
+        self.prove_new_tasks()
+        self.wait_for_engine()
+        self.start_policy()
+        self.start_gateway()
+        if self.options.learner_config:
+            self.start_learner(self.options.learner_config)
+        self.enter(state_dir.READY)
+
+    def make_model(self) -> Path:
+        """The model of the options, else the tiny one, made at first use."""
+        self.doing("the model")
+        if self.model is None:
+            self.model = tiny_model(self.children, self.state, self.options.domains)
+        return self.model
+
+    def start_engine(self) -> None:
+        """Start vLLM without waiting: it takes half a minute and more."""
+        if not self.options.has_vllm:
+            return
+        assert self.model
+        port = self.options.port("engine")
+        if port:
+            service_specs.refuse_taken(port, "the engine")
+        port = port or service_specs.free_port()
+        self._engine_url = f"http://127.0.0.1:{port}"
+        self._start(service_specs.vllm(self.state, self.model, port), ready_file=False)
+
+    def wait_for_engine(self) -> None:
+        child = self.find("engine")
+        if child is None or child.facts:
+            return
+        self.doing("vLLM, which takes half a minute or more")
+        with httpx.Client(timeout=2) as client:
+
+            def probe() -> dict[str, str] | None:
+                try:
+                    answer = client.get(f"{self._engine_url}/health")
+                except httpx.HTTPError:
+                    return None
+                return {"http": self._engine_url} if answer.status_code == 200 else None
+
+            self._wait(child, ENGINE_SECONDS, probe)
+
+    def start_valkey(self) -> str:
+        """Its URL, password included."""
+        self.doing("Valkey")
+        port = self.options.port("valkey")
+        if port:
+            service_specs.refuse_taken(port, "Valkey")
+        folder = self.state.path / "valkey"
+        with interrupts.held():
+            server = RedisServer(folder, port=port)
+            self.redis_url = server.url
+            child = self.children.adopt("valkey", server.process, folder / "redis.log")
+            child.facts = {"http": "", "tcp": f"127.0.0.1:{server.port}"}
+            self._write()
+        state_dir.write_atomically(self.state.redis_file, {"url": server.url}, mode=0o600)
+        self._say_ready(child)
+        return server.url
+
+    def start_env_server(self) -> str:
+        """Its gRPC address."""
+        return self._start_ready(service_specs.env_server(self.state, self.options))["grpc"]
+
+    def start_grader(self) -> str:
+        return self._start_ready(service_specs.grader(self.state, self.options))["http"]
+
+    def prove(self, domain: str = "", on_line: Callable[[str], None] | None = None) -> Proofs:
+        """Run every task's proof and write the golden snapshots."""
+        self.doing("the proofs of the tasks")
+        return prove(
+            self.children,
+            self.state,
+            domains=self.options.domains,
+            env_server=self.address("env-server", "grpc"),
+            domain=domain,
+            on_line=on_line,
+            tick=self.fail_when_one_died,
+        )
+
+    def prove_new_tasks(self) -> None:
+        """Prove all tasks unless exactly these files were proved in this folder before."""
+        if is_proved(self.state, self.options.domains):
+            return
+        proofs = self.prove()
+        self._say(f"tasks: {proofs.passed} of {proofs.tasks} proved")
+        for task, reason in proofs.failures:
+            self._say(f"tasks: {task} has no verdicts: {reason}")
+        remember_proof(self.state, self.options.domains, proofs)
+
+    def start_policy(self) -> None:
+        """The scripted policy server in front of the engine, or in its place."""
+        if not self.options.has_script:
+            return
+        assert self.model
+        script = write_script(self.state.path / "script.json", self.options.domains)
+        port = self.options.port("policy.http")
+        self._start_ready(
+            service_specs.scripted_policy(self.state, script, self.model, self._engine_url, port)
+        )
+
+    def start_gateway(self) -> None:
+        assert self.model
+        engine = self.address("policy", "http") if self.options.has_script else self._engine_url
+        self._start_ready(
+            service_specs.gateway(
+                self.state,
+                self.options,
+                model=self.model,
+                engine=engine,
+                env_server=self.address("env-server", "grpc"),
+                grader=self.address("grader", "http"),
+                redis_url=self.redis_url,
+            )
+        )
+
+    def start_learner(self, base: Path, overrides: Overrides | None = None) -> Child:
+        """Start training by the configuration `base`; it ends by itself after its updates."""
+        addresses: Overrides = {
+            "stream": {"redis_url": self.redis_url},
+            "gateway": {"address": self.address("gateway", "grpc")},
+            "model": {"path": str(self.model)},
+        }
+        config = write_config(
+            self.state.path / "learner.toml", base, merge(overrides or {}, addresses)
+        )
+        return self._start(service_specs.learner(self.state, config), ready_file=False)
+
+    def watch(self) -> None:
+        """Report processes that die, until somebody interrupts us."""
+        reported: set[str] = set()
+        while True:
+            for child in self.children.children:
+                if child.exit_status is None or child.name in reported:
+                    continue
+                reported.add(child.name)
+                if child.name == "learner" and child.exit_status == 0:
+                    self._say("learner: done")
+                    continue
+                failure = died(child, "while serving")
+                self._say(f"{failure.message} — {failure.hint}")
+                self.enter(state_dir.DEGRADED, failure.message, failure.hint)
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        """Stop everything in reverse order; a second stop is fine."""
+        with interrupts.final():
+            if self.phase != state_dir.FAILED:
+                self.phase, self._doing = state_dir.STOPPING, ""
+            self.children.stop()
+
+    def __enter__(self) -> "Stack":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def find(self, name: str) -> Child | None:
+        return next((child for child in self.children.children if child.name == name), None)
+
+    def address(self, name: str, door: str) -> str:
+        """host:port of a gRPC door, the URL of an HTTP door."""
+        child = self.find(name)
+        if child is None or door not in child.facts:
+            raise ChildFailed(f"{name} does not run", hint="see `envfarm status`")
+        return child.facts[door]
+
+    def doing(self, what: str) -> None:
+        self._doing = what
+        self._write()
+
+    def enter(self, phase: str, message: str = "", hint: str = "") -> None:
+        self.phase, self._message, self._hint, self._doing = phase, message, hint, ""
+        self._write()
+
+    def _start_ready(self, spec: Spec) -> dict[str, str]:
+        self.doing(spec.name)
+        child = self._start(spec)
+        return self._wait(child, SERVICE_SECONDS)
+
+    def _start(self, spec: Spec, *, ready_file: bool = True) -> Child:
+        return self.children.start(
+            spec.name,
+            spec.argv,
+            env=spec.env,
+            log=self.state.log(spec.name),
+            ready_file=self.state.ready(spec.name) if ready_file else None,
+            cwd=self.state.path,
+        )
+
+    def _wait(
+        self, child: Child, seconds: float, probe: Callable[[], dict[str, str] | None] | None = None
+    ) -> dict[str, str]:
+        facts = self.children.wait_ready(child, seconds, probe=probe, tick=self.fail_when_one_died)
+        self._say_ready(child)
+        return facts
+
+    def _say_ready(self, child: Child) -> None:
+        doors = [
+            f"{door} {child.facts[door]}"
+            for door in ("http", "grpc", "tcp")
+            if child.facts.get(door)
+        ]
+        self._say(f"{child.name}: ready, {', '.join(doors)}")
+
+    def fail_when_one_died(self) -> None:
+        for child in self.children.children:
+            if child.exit_status is not None and child.exit_status != 0:
+                raise died(child, "while the stack was starting")
+
+    def _write(self) -> None:
+        records = [
+            ProcessRecord(
+                name=child.name,
+                pid=child.identity.pid,
+                start=child.identity.start,
+                log=str(child.log),
+                http=child.facts.get("http", ""),
+                grpc=child.facts.get("grpc", "") or child.facts.get("tcp", ""),
+                exit_status=child.exit_status,
+            )
+            for child in self.children.children
+        ]
+        self.state.write(
+            StackState(
+                phase=self.phase,
+                supervisor=self._me,
+                boot=boot_id(),
+                started_at=self._started_at,
+                engine=self.options.engine,
+                doing=self._doing,
+                message=self._message,
+                hint=self._hint,
+                processes=records,
+            )
+        )
+
+
+def identify_self() -> Identity:
+    import os
+
+    me = identify(os.getpid())
+    assert me is not None
+    return me

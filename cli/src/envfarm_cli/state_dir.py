@@ -1,0 +1,173 @@
+"""The state folder: what a running stack writes down, and its secrets.
+
+state.json      who runs and where; replaced atomically at every change
+secrets.json    tokens, mode 0600; made once
+redis.json      URL of the running Valkey, password included, mode 0600
+lock            held by the supervisor for life, so that two never share a folder
+logs/ ready/    one log and one ready file per process
+valkey/ golden/ records/ models/ engine/     data that outlives a stack
+"""
+
+import fcntl
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from envfarm_cli.failure import BadInput
+from envfarm_cli.process_table import Identity, boot_id, end_group, group_members, is_alive
+
+VERSION = 1
+STARTING, READY, DEGRADED, STOPPING, FAILED = "starting", "ready", "degraded", "stopping", "failed"
+
+
+@dataclass(slots=True)
+class ProcessRecord:
+    """One child as state.json knows it."""
+
+    name: str
+    pid: int
+    start: int
+    log: str
+    http: str = ""
+    grpc: str = ""
+    exit_status: int | None = None
+    """None while it runs."""
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.pid, self.start)
+
+
+@dataclass(slots=True)
+class StackState:
+    """The content of state.json."""
+
+    phase: str
+    supervisor: Identity
+    boot: str
+    started_at: float
+    """Unix seconds."""
+    engine: str
+    doing: str = ""
+    """What is being waited for; a line for people."""
+    message: str = ""
+    """Why the phase is failed or degraded."""
+    hint: str = ""
+    processes: list[ProcessRecord] = field(default_factory=list)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the supervisor that wrote this still runs."""
+        return self.boot == boot_id() and is_alive(self.supervisor)
+
+    def find(self, name: str) -> ProcessRecord | None:
+        return next((p for p in self.processes if p.name == name), None)
+
+    def left_over(self) -> list[ProcessRecord]:
+        """Processes of a dead supervisor that still run."""
+        if self.boot != boot_id():
+            return []
+        return [p for p in self.processes if group_members(p.identity)]
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        value = dict(value)
+        value.pop("version")
+        value["supervisor"] = Identity(**value["supervisor"])
+        value["processes"] = [ProcessRecord(**p) for p in value["processes"]]
+        return cls(**value)
+
+
+class StateDir:
+    """One state folder; made when it is first written to."""
+
+    def __init__(self, path: Path):
+        self.path = path.absolute()
+        self.state_file = self.path / "state.json"
+        self.redis_file = self.path / "redis.json"
+
+    def make(self) -> None:
+        """BadInput when the folder cannot be made or is not a folder."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            for name in ("logs", "ready"):
+                (self.path / name).mkdir(exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise BadInput(
+                f"{self.path} cannot be the state folder: a file is in the way",
+                hint="choose another folder with --state-dir",
+            ) from error
+
+    def log(self, name: str) -> Path:
+        return self.path / "logs" / f"{name}.log"
+
+    def ready(self, name: str) -> Path:
+        return self.path / "ready" / f"{name}.json"
+
+    def read(self) -> StackState | None:
+        """None when no stack ever ran here, or the last one was swept."""
+        try:
+            value = json.loads(self.state_file.read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise BadInput(
+                f"{self.state_file} is damaged: {error}",
+                hint="see that no stack runs in this folder, then remove the file",
+            ) from error
+        if value.get("version") != VERSION:
+            raise BadInput(
+                f"{self.state_file} was written by another version of envfarm",
+                hint="stop that stack with the version that started it",
+            )
+        return StackState.from_json(value)
+
+    def write(self, state: StackState) -> None:
+        write_atomically(self.state_file, {"version": VERSION, **asdict(state)})
+
+    def forget(self) -> None:
+        self.state_file.unlink(missing_ok=True)
+
+    def sweep(self) -> list[str]:
+        """End what a dead supervisor left behind and forget it; names of what was still running."""
+        state = self.read()
+        if state is None or state.is_live:
+            return []
+        left = state.left_over()
+        for record in reversed(left):
+            end_group(record.identity, grace_seconds=15)
+        self.forget()
+        return [record.name for record in left]
+
+    def secrets(self) -> dict[str, str]:
+        """The tokens of this folder's stacks; made at first use."""
+        path = self.path / "secrets.json"
+        if not path.exists():
+            names = ("env_infra", "env_grader", "grader_client", "gateway_infra")
+            write_atomically(path, {name: secrets.token_urlsafe(32) for name in names}, mode=0o600)
+        return json.loads(path.read_text())
+
+    def lock(self) -> int:
+        """Take the folder for this process; BadInput when another one has it."""
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise BadInput(
+                f"another envfarm uses {self.path}",
+                hint="see `envfarm status`; stop it with `envfarm down`, or use --state-dir",
+            ) from error
+        return descriptor
+
+
+def write_atomically(path: Path, value: Any, mode: int = 0o644) -> None:
+    """Write JSON so that no reader sees half of it."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w") as target:
+        json.dump(value, target, indent=1)
+    temporary.replace(path)
