@@ -45,7 +45,7 @@ def _guard_unary(inner: Any, method: str) -> Any:
     async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
         try:
             return await inner(request, context)
-        except Exception as error:  # top level of the process's gRPC door
+        except Exception as error:  # noqa: BLE001 (top level of the gRPC door)
             await _abort(context, error, method)
 
     return call
@@ -56,7 +56,7 @@ def _guard_stream(inner: Any, method: str) -> Any:
         try:
             async for message in inner(request, context):
                 yield message
-        except Exception as error:  # top level of the process's gRPC door
+        except Exception as error:  # noqa: BLE001 (top level of the gRPC door)
             await _abort(context, error, method)
 
     return call

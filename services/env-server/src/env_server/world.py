@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 from envfarm.canonical import bytes_hash, content_hash
 from envfarm.errors import BrokenWorld, ConfigError, UnknownTask
+from envfarm_common import strict_yaml
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
-from env_server import yaml_file
 from env_server.toolkit import Tool
 
 HASHED_FILES = ("world.yaml", "schema.sql", "seed.sql", "policy.md", "tools.py")
@@ -139,7 +139,7 @@ def load_catalog(domains_dir: Path) -> Catalog:
 
 
 def load_world(folder: Path) -> World:
-    facts = yaml_file.load(folder / "world.yaml", WorldFile)
+    facts = strict_yaml.load(folder / "world.yaml", WorldFile)
     if facts.world != folder.parent.name:
         raise ConfigError(
             f"{folder / 'world.yaml'}:1: world is {facts.world!r} but the folder is"
@@ -159,7 +159,7 @@ def load_world(folder: Path) -> World:
 
 
 def load_task(path: Path, world: World) -> Task:
-    facts = yaml_file.load(path, TaskFile)
+    facts = strict_yaml.load(path, TaskFile)
     if facts.id != f"{world.world_id}/{path.stem}":
         raise ConfigError(
             f"{path}:1: the id must be {world.world_id}/{path.stem}, after domain and file name"

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from envfarm.canonical import content_hash
 from envfarm.errors import ConfigError, NoChecks
+from envfarm_common import strict_yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -18,8 +19,6 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import SchemaError
-
-from grader import yaml_source
 
 Name = Annotated[str, Field(min_length=1, max_length=120)]
 ColumnName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$")]
@@ -185,7 +184,7 @@ def load_checkset(domains_dir: Path) -> Checkset:
         raise ConfigError(f"{domains_dir} is not a folder", hint="set GRADER_DOMAINS_DIR")
     files: dict[str, CheckFile] = {}
     for path in sorted(domains_dir.glob("*/private/*.yaml")):
-        loaded = yaml_source.load(path, CheckFile)
+        loaded = strict_yaml.load(path, CheckFile)
         expected = f"{path.parent.parent.name}/{path.stem}"
         if loaded.task != expected:
             raise ConfigError(f"{path}:1: task is {loaded.task!r}; by its place it is {expected!r}")
