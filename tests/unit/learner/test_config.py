@@ -1,0 +1,88 @@
+"""The configuration: what is refused, and that the recipe's hash means the recipe."""
+
+from pathlib import Path
+
+import pytest
+from envfarm.errors import ConfigError
+
+from learner.config import load
+
+CONFIGS = Path(__file__).parents[3] / "learner/configs"
+TINY = CONFIGS / "tiny-cpu.toml"
+
+
+def test_the_reference_recipe_says_what_it_must():
+    config = load(CONFIGS / "reference.toml", [])
+    assert (config.loss.clip_low, config.loss.clip_high) == (0.2, 0.2)
+    assert (config.optimizer.lr, config.optimizer.betas) == (1e-6, (0.9, 0.999))
+    assert (config.optimizer.weight_decay, config.optimizer.grad_norm) == (0.0, 1.0)
+    assert (config.batch.groups_per_update, config.batch.group_size) == (18, 8)
+    assert (config.run.updates, config.run.checkpoint_every) == (50, 5)
+    assert (config.sampling.temperature, config.sampling.top_k, config.sampling.top_p) == (
+        1.0,
+        20,
+        0.95,
+    )
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("loss.cilp_low=0.2", "loss.cilp_low: Extra inputs are not permitted"),
+        ("nothing=1", "nothing: Extra inputs"),
+        ("loss.kind=gspo", "loss.kind"),
+        ("admission.staleness=5", "admission.staleness"),
+        ("model.zero_stage=3", "model.zero_stage"),
+        ("model.dtype=float16", "model.dtype"),
+        ("batch.group_size=1", "batch.group_size"),
+        ("batch.micro_batch_tokens=100", "the longest trajectory does not fit"),
+        ("sampling.max_response_tokens=8192", "above model.max_tokens"),
+        ("sampling.max_turn_tokens=5000", "sampling.max_turn_tokens is above"),
+        ("run.checkpoint_every=100", "stream.retained_groups is 64"),
+        ("run.keep_weights=2", "run.keep_weights must be at least"),
+        ("stream.store=dir", "stream.store_dir"),
+        ("optimizer.betas=[0.9, 1.0]", "optimizer.betas"),
+        ("optimizer.lr=nan", "optimizer.lr"),
+        ("run.id=a b", "run.id"),
+        ("run", "write it as section.key=value"),
+        ("seed.x=1", "seed is not a section"),
+    ],
+)
+def test_a_wrong_key_is_refused_by_name(override: str, words: str):
+    with pytest.raises(ConfigError) as caught:
+        load(TINY, [override])
+    assert words in caught.value.message
+
+
+def test_staleness_zero_needs_a_publication_after_each_update():
+    with pytest.raises(ConfigError, match=r"staleness 0 needs publish\.every 1"):
+        load(TINY, ["admission.staleness=0", "publish.every=2"])
+
+
+def test_a_missing_recipe_key_has_no_default(tmp_path: Path):
+    text = TINY.read_text().replace("clip_high = 0.2\n", "")
+    (tmp_path / "c.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"loss\.clip_high: Field required"):
+        load(tmp_path / "c.toml", [])
+
+
+def test_a_malformed_file_is_named_with_its_line(tmp_path: Path):
+    (tmp_path / "c.toml").write_text("seed = 1\n[run\n")
+    with pytest.raises(ConfigError, match=r"c\.toml.*line 2"):
+        load(tmp_path / "c.toml", [])
+
+
+def test_the_recipe_hash_changes_with_the_recipe_and_not_with_places():
+    plain = load(TINY, []).recipe_hash()
+    assert load(TINY, ["run.dir=/elsewhere", "run.updates=7"]).recipe_hash() == plain
+    for override in ("loss.clip_high=0.28", "sampling.top_k=10", "seed=1", "publish.every=2"):
+        assert load(TINY, [override]).recipe_hash() != plain
+
+
+def test_an_override_may_hold_text_numbers_and_lists():
+    config = load(TINY, ["run.dir=some/where", "optimizer.betas=[0.8, 0.9]", "seed=7"])
+    assert (config.run.dir, config.optimizer.betas, config.seed) == (
+        Path("some/where"),
+        (0.8, 0.9),
+        7,
+    )
