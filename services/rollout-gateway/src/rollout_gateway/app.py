@@ -1,0 +1,143 @@
+"""Wiring of the process, and nothing else."""
+
+import asyncio
+import time
+
+import redis.asyncio as redis
+from envfarm.v1.gateway_service_pb2_grpc import add_GatewayServiceServicer_to_server
+from envfarm_common import grpc, http, lifecycle, logging
+from envfarm_common.metrics import Instruments
+from envfarm_common.settings import redacted
+
+from rollout_gateway.api import add_routes
+from rollout_gateway.chat.render import Renderer
+from rollout_gateway.chat.vocabulary import Vocabulary
+from rollout_gateway.engine import Engine
+from rollout_gateway.environment import Environment
+from rollout_gateway.grading import Grader
+from rollout_gateway.group_run import GroupParts
+from rollout_gateway.jobs import Jobs
+from rollout_gateway.policy import Policy
+from rollout_gateway.publish import Publisher
+from rollout_gateway.rollout import Parts
+from rollout_gateway.rpc import INFRASTRUCTURE, GatewayService
+from rollout_gateway.sampling import Sampling
+from rollout_gateway.scheduler import Caps, Scheduler
+from rollout_gateway.settings import Settings
+from rollout_gateway.stages import Stages
+from rollout_gateway.store import FolderStore, RedisStore
+from rollout_gateway.user import UserScripts
+from rollout_gateway.versions import Versions
+
+log = logging.get(__name__)
+
+
+async def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT; jobs that run then go on at the next start."""
+    stop = lifecycle.stop_event()
+    instruments = Instruments("rollout-gateway")
+    parts = _rollout_parts(settings, instruments)
+    versions = Versions(parts.policy, settings.state_dir / "versions.json", instruments)
+    publisher = _publisher(settings)
+    jobs = Jobs(settings.state_dir / "jobs")
+    scheduler = Scheduler(_group_parts(settings, parts, versions, publisher), jobs, _caps(settings))
+    infra_token = settings.infra_token.get_secret_value()
+    service = GatewayService(parts.policy, versions, scheduler, {INFRASTRUCTURE: infra_token})
+
+    app = http.create_app("envfarm rollout-gateway", instruments, lambda: not stop.is_set())
+    add_routes(app, service, jobs, infra_token)
+    web = http.HttpServer(app, settings.host, settings.http_port)
+    rpc, port = await grpc.serve(
+        f"{settings.host}:{settings.grpc_port}",
+        lambda server: add_GatewayServiceServicer_to_server(service, server),
+    )
+    await web.start()
+    addresses = {"http": f"{settings.host}:{web.port}", "grpc": f"{settings.host}:{port}"}
+    supervisor = asyncio.create_task(parts.policy.supervise())
+    scheduler.start()
+    log.info("serving", **addresses, settings=redacted(settings))
+    lifecycle.write_ready(settings.ready_file, **addresses)
+    try:
+        await _wait(stop, supervisor)
+    finally:
+        await rpc.stop(grace=1.0)
+        await scheduler.close()
+        supervisor.cancel()
+        await web.stop()
+        await parts.environment.close()
+        await parts.grader.close()
+        await parts.policy.close()
+        await publisher.close()
+        jobs.close()
+        lifecycle.remove_ready(settings.ready_file)
+
+
+async def _wait(stop: asyncio.Event, supervisor: asyncio.Task[None]) -> None:
+    """Until the stop; a supervisor that dies takes the process down, loudly."""
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait([stopped, supervisor], return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if supervisor.done():
+        supervisor.result()
+
+
+def _rollout_parts(settings: Settings, instruments: Instruments) -> Parts:
+    vocabulary = Vocabulary(settings.tokenizer_dir)
+    sampling = Sampling(
+        temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p
+    )
+    engines = [
+        Engine(url, settings.model_name, sampling, settings.generate_seconds)
+        for url in settings.engines
+    ]
+    return Parts(
+        environment=Environment(
+            settings.env_servers,
+            settings.env_token.get_secret_value(),
+            call_seconds=settings.call_seconds,
+            lease_seconds=settings.lease_seconds,
+            slot_mode=settings.slot_mode,
+        ),
+        policy=Policy(engines, vocabulary.stops, settings.update_mode),
+        grader=Grader(
+            settings.grader_url, settings.grader_token.get_secret_value(), settings.grade_seconds
+        ),
+        users=UserScripts(settings.domains_dir),
+        renderer=Renderer(vocabulary),
+        sampling=sampling,
+        stages=Stages(instruments),
+        instruments=instruments,
+        attempt_seconds=settings.attempt_seconds,
+    )
+
+
+def _publisher(settings: Settings) -> Publisher:
+    client = redis.Redis.from_url(
+        settings.redis_url.get_secret_value(),
+        socket_connect_timeout=5,
+        socket_timeout=30,
+    )
+    store = FolderStore(settings.store_dir) if settings.store_dir else RedisStore()
+    return Publisher(client, store, require_aof=settings.require_aof)
+
+
+def _group_parts(
+    settings: Settings, parts: Parts, versions: Versions, publisher: Publisher
+) -> GroupParts:
+    return GroupParts(
+        rollouts=parts,
+        versions=versions,
+        publisher=publisher,
+        seats=asyncio.Semaphore(settings.concurrency),
+        attempts_per_slot=settings.attempts_per_slot,
+        max_version_spread=settings.max_version_spread,
+        clock=time.time,
+    )
+
+
+def _caps(settings: Settings) -> Caps:
+    return Caps(
+        concurrency=settings.concurrency,
+        undelivered_groups=settings.undelivered_groups,
+        undelivered_bytes=settings.undelivered_bytes,
+    )

@@ -1,0 +1,281 @@
+"""One group, from its first attempt to its outcome on record.
+
+`groups.py` says what is owed and when it is over; here attempts run, formed groups are published and
+outcomes written. A group that a process before this one began goes on from what is on record.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from envfarm.errors import StreamError
+from envfarm.ids import rollout_id
+from envfarm.streams import PAYLOAD_VERSION
+from envfarm.v1 import group_pb2, task_pb2, trajectory_pb2
+from envfarm_common import logging
+
+from rollout_gateway.conversation import status_name
+from rollout_gateway.groups import Cancelled, CancelReason, Formed, GroupState, Rules, Sample
+from rollout_gateway.jobs import Job
+from rollout_gateway.publish import Publisher
+from rollout_gateway.rollout import Attempt, Attempted, Order, Parts
+from rollout_gateway.versions import Versions
+
+log = logging.get(__name__)
+
+T = TypeVar("T")
+
+FINAL_ERRORS = {
+    "UnknownTask",
+    "BrokenWorld",
+    "NoChecks",
+    "PromptTooLong",
+    "ConfigError",
+    "InvalidArgument",
+    "Unauthenticated",
+    "WrongScope",
+    "UserModelError",
+}
+"""Of a scripted world: a further attempt would meet them again."""
+REFILL_PAUSE_SECONDS = 0.2
+MAX_PAUSE_SECONDS = 5.0
+
+Reason = group_pb2.CancelReason
+WIRE_REASON = {
+    CancelReason.REFILL_CAP: Reason.CANCEL_REASON_REFILL_CAP,
+    CancelReason.ZERO_VARIANCE: Reason.CANCEL_REASON_ZERO_VARIANCE,
+    CancelReason.STALE: Reason.CANCEL_REASON_STALE,
+    CancelReason.JOB_CANCELLED: Reason.CANCEL_REASON_JOB_CANCELLED,
+    CancelReason.INCONSISTENT: Reason.CANCEL_REASON_INCONSISTENT,
+    CancelReason.NOT_RUNNABLE: Reason.CANCEL_REASON_NOT_RUNNABLE,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupParts:
+    """What every group uses."""
+
+    rollouts: Parts
+    versions: Versions
+    publisher: Publisher
+    seats: asyncio.Semaphore
+    """One for each attempt that may run at once."""
+    attempts_per_slot: int
+    max_version_spread: int
+    clock: Callable[[], float]
+    """Unix seconds."""
+
+
+BOOT = secrets.token_hex(4)
+"""Makes request ids that no process before this one has used."""
+
+
+class GroupRun:
+    def __init__(self, parts: GroupParts, job: Job, group_id: str, task: task_pb2.Task):
+        self._parts, self._job, self._group_id, self._task = parts, job, group_id, task
+        spec = job.spec
+        self._state = GroupState(
+            Rules(
+                task_hash=task.ref.task_hash,
+                size=spec.group_size,
+                attempts_per_slot=parts.attempts_per_slot,
+                max_version_spread=parts.max_version_spread,
+                keep_zero_variance=spec.keep_zero_variance or not spec.publish,
+            )
+        )
+        self._rollouts: dict[int, group_pb2.Rollout] = {}
+        self._failed: list[group_pb2.FailedAttempt] = []
+
+    async def run(self) -> None:
+        """Returns when the outcome is on record."""
+        formed = self._job.read_outbox(self._group_id)
+        if formed is None and self._job.spec.publish:
+            entry = await self._patiently(self._published)
+            if entry is not None:
+                self._end(group_pb2.GroupOutcome(published=entry))
+                return
+        if formed is None:
+            formed = await self._form()
+        if formed is not None:
+            await self._deliver(formed)
+
+    async def _form(self) -> group_pb2.Group | None:
+        """The group, or None after its cancellation is on record."""
+        self._restore()
+        await self._run_attempts()
+        outcome = self._state.outcome
+        if isinstance(outcome, Formed):
+            group = self._message(outcome)
+            if group is not None:
+                return group
+            outcome = Cancelled(CancelReason.STALE)
+        assert isinstance(outcome, Cancelled)
+        self._end(
+            group_pb2.GroupOutcome(
+                cancelled=WIRE_REASON[outcome.reason],
+                rewards=self._state.rewards,
+                refilled_samples=self._state.refilled,
+            ),
+            outcome.reason,
+        )
+        return None
+
+    async def _run_attempts(self) -> None:
+        state, running = self._state, dict[asyncio.Task[Attempted], tuple[int, int]]()
+        stop = asyncio.create_task(self._job.stopping.wait())
+        try:
+            while state.outcome is None:
+                for slot, attempt in state.take_owed():
+                    running[asyncio.create_task(self._attempt(slot, attempt))] = (slot, attempt)
+                done, _ = await asyncio.wait([stop, *running], return_when=asyncio.FIRST_COMPLETED)
+                for task in running.keys() & done:
+                    running.pop(task)
+                    self._note(task.result())
+                if stop in done:
+                    state.cancel(CancelReason.JOB_CANCELLED)
+        finally:
+            for task in (stop, *running):
+                task.cancel()
+            await asyncio.gather(stop, *running, return_exceptions=True)
+
+    async def _attempt(self, slot: int, attempt: int) -> Attempted:
+        """Run one attempt and put it on record, whichever way it ends."""
+        job, parts = self._job, self._parts.rollouts
+        if failures := self._state.failures(slot):
+            await asyncio.sleep(min(REFILL_PAUSE_SECONDS * 2 ** (failures - 1), MAX_PAUSE_SECONDS))
+        name = rollout_id(self._group_id, slot, attempt)
+        order = Order(
+            rollout_id=name,
+            request_id=f"{name}.{BOOT}",
+            slot=slot,
+            attempt=attempt,
+            task=self._task,
+        )
+        async with self._parts.seats:
+            with job.waits_for("" if parts.policy.is_serving else "engine"):
+                await parts.policy.wait_until_serving()
+            with job.waits_for("grader" if parts.grader.is_doubtful else ""):
+                await parts.grader.wait_until_healthy()
+            running = Attempt(parts, order, job.waits_for)
+            job.running_rollouts += 1
+            try:
+                attempted = await running.run()
+            except asyncio.CancelledError:
+                self._record(running.cancelled())
+                raise
+            finally:
+                job.running_rollouts -= 1
+        self._record(attempted)
+        return attempted
+
+    def _record(self, attempted: Attempted) -> None:
+        self._job.record.add_attempt(attempted)
+        status = status_name(attempted.rollout.trajectory.status)
+        self._parts.rollouts.instruments.count(
+            "envfarm_rollouts_total",
+            domain=self._task.ref.task_id.partition("/")[0],
+            status=status,
+        )
+
+    def _note(self, attempted: Attempted) -> None:
+        """Tell the group state how an attempt ended."""
+        rollout, failure = attempted.rollout, attempted.failure
+        if failure is None:
+            if self._state.arrived(_sample(rollout)):
+                self._rollouts[rollout.slot] = rollout
+            return
+        final = failure.error_class in FINAL_ERRORS
+        if self._state.failed(failure.slot, failure.attempt, final=final):
+            self._failed.append(failure)
+            self._job.live_refills[self._group_id] = self._state.refilled
+            self._parts.rollouts.instruments.count(
+                "envfarm_samples_refilled_total", status=status_name(failure.status)
+            )
+            log.info(
+                "attempt without reward",
+                rollout_id=failure.rollout_id,
+                error=failure.error_class,
+                boundary=failure.boundary,
+                reason=failure.message,
+            )
+
+    def _restore(self) -> None:
+        for attempted in self._job.record.attempts(self._group_id):
+            rollout = attempted.rollout
+            if rollout.trajectory.status == trajectory_pb2.ROLLOUT_STATUS_CANCELLED:
+                self._state.skip_attempt(rollout.slot, rollout.attempt)
+                continue
+            self._state.resume(rollout.slot, rollout.attempt)
+            self._note(attempted)
+
+    def _message(self, formed: Formed) -> group_pb2.Group | None:
+        """The Group; None when the versions that sampled it were abandoned meanwhile."""
+        oldest = min(sample.oldest_version for sample in formed.samples)
+        policy = self._parts.versions.version(self._job.spec.run_id, oldest)
+        if policy is None and self._job.spec.publish:
+            return None
+        return group_pb2.Group(
+            schema_version=PAYLOAD_VERSION,
+            group_id=self._group_id,
+            run_id=self._job.spec.run_id,
+            task=self._task.ref,
+            initial_state_hash=formed.samples[0].initial_state_hash,
+            rollouts=[self._rollouts[sample.slot] for sample in formed.samples],
+            size=len(formed.samples),
+            failed_attempts=self._failed,
+            policy=policy,
+            formed_at=self._parts.clock(),
+        )
+
+    async def _deliver(self, group: group_pb2.Group) -> None:
+        entry = ""
+        if self._job.spec.publish:
+            self._job.put_in_outbox(group)
+            with self._parts.rollouts.stages.at("publish"):
+                entry = await self._patiently(lambda: self._parts.publisher.publish(group))
+        self._end(
+            group_pb2.GroupOutcome(
+                published=entry,
+                rewards=[rollout.verdict.reward for rollout in group.rollouts],
+                refilled_samples=len(group.failed_attempts),
+            )
+        )
+        self._job.clear_outbox(self._group_id)
+
+    async def _published(self) -> str | None:
+        return await self._parts.publisher.published(self._job.spec.run_id, self._group_id)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask Redis until it answers."""
+        pause = REFILL_PAUSE_SECONDS
+        while True:
+            try:
+                return await ask()
+            except StreamError as error:
+                log.warning("stream not reached", group_id=self._group_id, error=error.message)
+            with self._job.waits_for("stream"):
+                await asyncio.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+
+    def _end(self, outcome: group_pb2.GroupOutcome, reason: CancelReason | None = None) -> None:
+        outcome.group_id = self._group_id
+        outcome.task.CopyFrom(self._task.ref)
+        self._job.record.add_outcome(outcome)
+        self._job.live_refills.pop(self._group_id, None)
+        label = reason or ("published" if self._job.spec.publish else "recorded")
+        self._parts.rollouts.instruments.count("envfarm_groups_total", outcome=str(label))
+
+
+def _sample(rollout: group_pb2.Rollout) -> Sample:
+    versions = [span.version_number for span in rollout.trajectory.version_spans]
+    return Sample(
+        slot=rollout.slot,
+        attempt=rollout.attempt,
+        reward=rollout.verdict.reward,
+        task_hash=rollout.verdict.task.task_hash,
+        initial_state_hash=rollout.verdict.initial_state_hash,
+        oldest_version=min(versions),
+        newest_version=max(versions),
+    )

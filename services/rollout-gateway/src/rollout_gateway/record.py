@@ -1,0 +1,129 @@
+"""What happened, on disk: every attempt, failed ones included, and every group's outcome.
+
+    <state_dir>/jobs/<job>/records.bin           frames of protobuf messages; what a restart reads
+    <state_dir>/jobs/<job>/conversations.jsonl   the same attempts as text, for people
+
+A frame is kind (1 byte), length (4 bytes, big endian), message. Half a frame at the end, left by a
+kill, is cut off when the file is opened again.
+"""
+
+import json
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envfarm.errors import ConfigError
+from envfarm.v1 import group_pb2
+from google.protobuf.message import DecodeError
+
+from rollout_gateway.conversation import conversation, summary
+from rollout_gateway.rollout import Attempted
+
+HEAD = struct.Struct(">BI")
+ROLLOUT, FAILURE, OUTCOME = 1, 2, 3
+
+
+@dataclass(slots=True)
+class _Place:
+    rollout: int
+    failure: int | None = None
+
+
+class JobRecord:
+    """Append-only record of one job; `rollout` finds an attempt by id."""
+
+    def __init__(self, folder: Path):
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / "records.bin"
+        self._places: dict[str, _Place] = {}
+        self.outcomes: dict[str, group_pb2.GroupOutcome] = {}
+        self._file = self._path.open("a+b")
+        self._recover()
+        self._text = (folder / "conversations.jsonl").open("a", encoding="utf-8")
+
+    def close(self) -> None:
+        self._file.close()
+        self._text.close()
+
+    def add_attempt(self, attempted: Attempted) -> None:
+        failure = attempted.failure
+        if failure is not None:
+            # Failure first: a rollout that stands in the file always has its failure beside it.
+            where: int | None = self._append(FAILURE, failure.SerializeToString())
+        else:
+            where = None
+        place = self._append(ROLLOUT, attempted.rollout.SerializeToString())
+        self._places[attempted.rollout.rollout_id] = _Place(place, where)
+        line = json.dumps(conversation(attempted.rollout, failure), ensure_ascii=False)
+        self._text.write(line + "\n")
+        self._text.flush()
+
+    def add_outcome(self, outcome: group_pb2.GroupOutcome) -> None:
+        """On disk for good when this returns."""
+        self._append(OUTCOME, outcome.SerializeToString())
+        os.fsync(self._file.fileno())
+        self.outcomes[outcome.group_id] = outcome
+
+    def rollout(self, rollout_id: str) -> Attempted | None:
+        place = self._places.get(rollout_id)
+        return None if place is None else self._attempted(place)
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """Every attempt without its conversation, in the order in which they ended."""
+        whole = (self._attempted(place) for place in self._places.values())
+        return [summary(attempted.rollout, attempted.failure) for attempted in whole]
+
+    def attempts(self, group_id: str) -> Iterator[Attempted]:
+        """All recorded attempts of a group, in the order in which they ended."""
+        prefix = f"{group_id}.s"
+        for rollout_id, place in self._places.items():
+            if rollout_id.startswith(prefix):
+                yield self._attempted(place)
+
+    def _attempted(self, place: _Place) -> Attempted:
+        rollout = group_pb2.Rollout.FromString(self._message(place.rollout))
+        if place.failure is None:
+            return Attempted(rollout)
+        failure = group_pb2.FailedAttempt.FromString(self._message(place.failure))
+        return Attempted(rollout, failure)
+
+    def _append(self, kind: int, message: bytes) -> int:
+        offset = self._file.seek(0, os.SEEK_END)
+        self._file.write(HEAD.pack(kind, len(message)) + message)
+        self._file.flush()
+        return offset
+
+    def _message(self, offset: int) -> bytes:
+        self._file.seek(offset)
+        _, length = HEAD.unpack(self._file.read(HEAD.size))
+        return self._file.read(length)
+
+    def _recover(self) -> None:
+        size, offset = self._file.seek(0, os.SEEK_END), 0
+        failures: dict[str, int] = {}
+        while offset + HEAD.size <= size:
+            self._file.seek(offset)
+            kind, length = HEAD.unpack(self._file.read(HEAD.size))
+            if offset + HEAD.size + length > size:
+                break
+            self._note(kind, offset, self._file.read(length), failures)
+            offset += HEAD.size + length
+        self._file.truncate(offset)
+
+    def _note(self, kind: int, offset: int, message: bytes, failures: dict[str, int]) -> None:
+        try:
+            if kind == FAILURE:
+                failures[group_pb2.FailedAttempt.FromString(message).rollout_id] = offset
+            elif kind == ROLLOUT:
+                rollout_id = group_pb2.Rollout.FromString(message).rollout_id
+                self._places[rollout_id] = _Place(offset, failures.pop(rollout_id, None))
+            elif kind == OUTCOME:
+                outcome = group_pb2.GroupOutcome.FromString(message)
+                self.outcomes[outcome.group_id] = outcome
+            else:
+                raise ConfigError(f"{self._path}: unknown frame kind {kind} at byte {offset}")
+        except DecodeError as error:
+            raise ConfigError(f"{self._path}: damaged at byte {offset}") from error

@@ -1,0 +1,317 @@
+"""One attempt, from open to close: the conversation, its tokens, its verdict.
+
+`run` always returns one record: a Rollout whose trajectory carries the status, and beside it a
+FailedAttempt when there is no reward. Limits of the policy are counted and end in truncated_* with
+a reward; wall time is ours and ends in timed_out without one.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from envfarm.errors import EnvfarmError, PromptTooLong
+from envfarm.streams import PAYLOAD_VERSION
+from envfarm.v1 import group_pb2, task_pb2, trajectory_pb2, verdict_pb2
+from envfarm_common.metrics import Instruments
+
+from rollout_gateway.chat.parse import MalformedCall, ToolCall, parse
+from rollout_gateway.chat.render import Renderer, ToolLine
+from rollout_gateway.environment import Environment, LiveEpisode
+from rollout_gateway.grading import Grader
+from rollout_gateway.policy import Policy
+from rollout_gateway.sampling import Sampling
+from rollout_gateway.stages import Stages
+from rollout_gateway.tokens import TokenStream
+from rollout_gateway.user import ScriptedUser, UserScripts
+
+S = trajectory_pb2.RolloutStatus
+Kind = trajectory_pb2.TurnKind
+STATUS_OF_BOUNDARY = {
+    "env": S.ROLLOUT_STATUS_FAILED_ENV,
+    "engine": S.ROLLOUT_STATUS_FAILED_ENGINE,
+    "user": S.ROLLOUT_STATUS_FAILED_USER,
+    "grader": S.ROLLOUT_STATUS_FAILED_GRADER,
+    "clock": S.ROLLOUT_STATUS_TIMED_OUT,
+    "gateway": S.ROLLOUT_STATUS_CANCELLED,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """What every attempt uses."""
+
+    environment: Environment
+    policy: Policy
+    grader: Grader
+    users: UserScripts
+    renderer: Renderer
+    sampling: Sampling
+    stages: Stages
+    instruments: Instruments
+    attempt_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """Which attempt this is."""
+
+    rollout_id: str
+    request_id: str
+    """Of the open; never used twice, also not by the process that ran before this one."""
+    slot: int
+    attempt: int
+    task: task_pb2.Task
+
+
+@dataclass(slots=True)
+class Attempted:
+    rollout: group_pb2.Rollout
+    failure: group_pb2.FailedAttempt | None = None
+    error: EnvfarmError | None = None
+
+
+@dataclass(slots=True)
+class Counts:
+    turns: int = 0
+    calls: int = 0
+    tool_seconds: float = 0.0
+
+
+class Attempt:
+    """State of one attempt while it runs."""
+
+    def __init__(
+        self, parts: Parts, order: Order, waiting: Callable[[str], AbstractContextManager[None]]
+    ):
+        """`waiting` is entered with the name of what the attempt waits for."""
+        self._parts, self._order, self._waiting = parts, order, waiting
+        self._limits = order.task.limits
+        self._stream = TokenStream()
+        self._counts = Counts()
+        self._turns: list[trajectory_pb2.Turn] = []
+        self._final_reply = ""
+        self._status = S.ROLLOUT_STATUS_UNSPECIFIED
+        self._boundary = "env"
+        self._episode_id = ""
+        self._verdict: verdict_pb2.Verdict | None = None
+
+    async def run(self) -> Attempted:
+        started = time.monotonic()
+        failure: group_pb2.FailedAttempt | None = None
+        cause: EnvfarmError | None = None
+        try:
+            with self._at("env", "open"):
+                opened = self._parts.environment.episode(
+                    self._order.task.ref, self._order.request_id, lambda: self._waiting("env")
+                )
+                episode = await opened.__aenter__()
+            try:
+                async with asyncio.timeout(self._parts.attempt_seconds):
+                    await self._play(episode)
+            finally:
+                await opened.__aexit__(None, None, None)
+        except EnvfarmError as error:
+            cause, failure = error, self._failed(type(error).__name__, error.message)
+        except TimeoutError:
+            where, self._boundary = self._boundary, "clock"
+            limit = self._parts.attempt_seconds
+            failure = self._failed("TimeoutError", f"not done within {limit:g} s, in {where}")
+        return Attempted(self._record(time.monotonic() - started), failure, cause)
+
+    def cancelled(self) -> Attempted:
+        """The record of an attempt whose `run` was cancelled."""
+        self._boundary = "gateway"
+        return Attempted(self._record(0.0), self._failed("CancelledError", "cancelled"))
+
+    async def _play(self, episode: LiveEpisode) -> None:
+        self._episode_id = episode.episode_id
+        user = self._start(episode.task)
+        status = None
+        while status is None:
+            status = await self._turn(episode, user)
+        with self._at("env", "grade"):
+            await episode.seal()
+        with self._at("grader", "grade"):
+            self._verdict = await self._parts.grader.grade(
+                request_id=self._order.request_id,
+                task=self._order.task.ref,
+                env_server=episode.env_server,
+                episode_id=episode.episode_id,
+                final_reply=self._final_reply,
+            )
+        self._status = status
+
+    def _start(self, task: task_pb2.Task) -> ScriptedUser:
+        with self._at("user"):
+            user = self._parts.users.user(task.ref.task_id)
+        tools = [
+            ToolLine(name=t.name, description=t.description, input_schema_json=t.input_schema_json)
+            for t in task.tools
+        ]
+        renderer = self._parts.renderer
+        self._give(Kind.TURN_KIND_SYSTEM, task.policy, renderer.system(task.policy, tools))
+        self._give(Kind.TURN_KIND_USER, task.opening, renderer.user(task.opening))
+        if self._room(renderer.open_assistant()) < 1:
+            self._boundary = "engine"
+            raise PromptTooLong(
+                f"the prompt of {task.ref.task_id} has {len(self._stream)} tokens, "
+                f"the limit is {self._max_total()}",
+                hint="raise max_total_tokens of the task or the engines' --max-model-len",
+            )
+        return user
+
+    async def _turn(
+        self, episode: LiveEpisode, user: ScriptedUser
+    ) -> trajectory_pb2.RolloutStatus | None:
+        """One generation and what it causes; the status when the conversation is over."""
+        if self._counts.turns >= self._limits.max_turns:
+            return S.ROLLOUT_STATUS_TRUNCATED_TURNS
+        text, cut = await self._generate()
+        reply = parse(text)
+        turn = self._turns[-1]
+        turn.text, turn.reasoning = reply.text, reply.reasoning
+        if cut:
+            return S.ROLLOUT_STATUS_TRUNCATED_TOKENS
+        if reply.calls:
+            for call in reply.calls:
+                if not await self._call(episode, call, turn):
+                    return S.ROLLOUT_STATUS_TRUNCATED_CALLS
+            contents = [record.content for record in turn.calls]
+            return self._observe(
+                Kind.TURN_KIND_TOOL,
+                "\n".join(contents),
+                self._parts.renderer.tool_results(contents),
+            )
+        self._final_reply = reply.text
+        with self._at("user"):
+            said = user.answer(reply.text)
+        if said is None:
+            return S.ROLLOUT_STATUS_COMPLETED
+        return self._observe(Kind.TURN_KIND_USER, said, self._parts.renderer.user(said))
+
+    async def _generate(self) -> tuple[str, bool]:
+        """Sample a turn into the stream; its text, and whether a limit cut it."""
+        renderer, stream = self._parts.renderer, self._stream
+        opening = renderer.open_assistant()
+        room = min(self._limits.max_turn_tokens, self._room(opening))
+        stream.give(opening)
+        with self._at("engine", "generate"):
+            sampled = await self._parts.policy.generate(
+                stream.ids,
+                request_id=f"{self._order.rollout_id}.t{self._counts.turns}",
+                sticky=self._order.rollout_id,
+                max_tokens=room,
+            )
+        start, length = stream.sample(sampled.ids, sampled.logprobs, sampled.versions)
+        stream.give(renderer.close_assistant(sampled.ids[-1]))
+        self._counts.turns += 1
+        self._parts.instruments.count("envfarm_sampled_tokens_total", length)
+        self._turns.append(
+            trajectory_pb2.Turn(
+                kind=Kind.TURN_KIND_ASSISTANT, token_start=start, token_length=length
+            )
+        )
+        return renderer.assistant_text(sampled.ids), sampled.cut
+
+    async def _call(
+        self, episode: LiveEpisode, call: ToolCall | MalformedCall, turn: trajectory_pb2.Turn
+    ) -> bool:
+        """Run one call; False, and nothing run, when a limit of calls is reached."""
+        limits, counts = self._limits, self._counts
+        if counts.calls >= limits.max_tool_calls or counts.tool_seconds >= limits.max_tool_seconds:
+            return False
+        counts.calls += 1
+        if isinstance(call, MalformedCall):
+            turn.calls.add(
+                name=call.name, arguments_json=call.raw, content=call.problem, is_error=True
+            )
+        elif call.name not in {tool.name for tool in episode.task.tools}:
+            turn.calls.add(
+                name=call.name,
+                arguments_json=call.arguments_json,
+                content=f"There is no tool named {call.name}.",
+                is_error=True,
+            )
+        else:
+            with self._at("env", "tool"):
+                result = await episode.call(call.name, call.arguments_json)
+            counts.tool_seconds += result.seconds
+            turn.calls.add(
+                name=call.name,
+                arguments_json=call.arguments_json,
+                content=result.content,
+                is_error=result.is_error,
+                seconds=result.seconds,
+            )
+        return True
+
+    def _observe(
+        self, kind: trajectory_pb2.TurnKind, text: str, ids: Sequence[int]
+    ) -> trajectory_pb2.RolloutStatus | None:
+        """Append what the policy reads next, if a further turn still fits."""
+        if self._room([*ids, *self._parts.renderer.open_assistant()]) < 1:
+            return S.ROLLOUT_STATUS_TRUNCATED_TOKENS
+        self._give(kind, text, ids)
+        return None
+
+    def _give(self, kind: trajectory_pb2.TurnKind, text: str, ids: Sequence[int]) -> None:
+        start, length = self._stream.give(ids)
+        self._turns.append(
+            trajectory_pb2.Turn(kind=kind, text=text, token_start=start, token_length=length)
+        )
+
+    def _room(self, given: Sequence[int]) -> int:
+        """Tokens that may be sampled after `given`; the two that close a turn are kept free."""
+        return self._max_total() - len(self._stream) - len(given) - 2
+
+    def _max_total(self) -> int:
+        """The task's limit, or the engines' where that is lower."""
+        engines = self._parts.policy.max_length
+        return min(self._limits.max_total_tokens, engines or self._limits.max_total_tokens)
+
+    @contextmanager
+    def _at(self, boundary: str, stage: str = "") -> Iterator[None]:
+        self._boundary = boundary
+        if not stage:
+            yield
+            return
+        with self._parts.stages.at(stage):
+            yield
+
+    def _failed(self, error_class: str, message: str) -> group_pb2.FailedAttempt:
+        self._status = STATUS_OF_BOUNDARY[self._boundary]
+        self._verdict = None
+        return group_pb2.FailedAttempt(
+            rollout_id=self._order.rollout_id,
+            slot=self._order.slot,
+            attempt=self._order.attempt,
+            status=self._status,
+            error_class=error_class,
+            boundary=self._boundary,
+            message=message,
+        )
+
+    def _record(self, seconds: float) -> group_pb2.Rollout:
+        order = self._order
+        trajectory = trajectory_pb2.Trajectory(
+            schema_version=PAYLOAD_VERSION,
+            rollout_id=order.rollout_id,
+            task=order.task.ref,
+            turns=self._turns,
+            status=self._status,
+            renderer_hash=self._parts.renderer.hash,
+            sampling_hash=self._parts.sampling.hash,
+            final_reply=self._final_reply,
+        )
+        self._stream.write_to(trajectory)
+        return group_pb2.Rollout(
+            rollout_id=order.rollout_id,
+            slot=order.slot,
+            attempt=order.attempt,
+            episode_id=self._episode_id,
+            trajectory=trajectory,
+            verdict=self._verdict,
+            seconds=seconds,
+        )

@@ -1,0 +1,114 @@
+"""GatewayService: wire ↔ domain only."""
+
+from collections.abc import Mapping
+
+import grpc.aio
+from envfarm.errors import InvalidArgument
+from envfarm.v1 import gateway_service_pb2 as wire
+from envfarm.v1.gateway_service_pb2_grpc import GatewayServiceServicer
+from envfarm_common import auth
+from envfarm_common.grpc import authorization
+
+from rollout_gateway.jobs import Job, JobSpec, JobState
+from rollout_gateway.policy import EngineState, Policy
+from rollout_gateway.scheduler import Scheduler
+from rollout_gateway.versions import Versions
+
+INFRASTRUCTURE = "infrastructure"
+DEFAULT_GROUP_SIZE = 8
+STATES = {
+    JobState.RUNNING: wire.JOB_STATE_RUNNING,
+    JobState.CANCELLING: wire.JOB_STATE_RUNNING,
+    JobState.DONE: wire.JOB_STATE_DONE,
+    JobState.CANCELLED: wire.JOB_STATE_CANCELLED,
+    JobState.FAILED: wire.JOB_STATE_FAILED,
+}
+Context = grpc.aio.ServicerContext
+
+
+class GatewayService(GatewayServiceServicer):
+    def __init__(
+        self,
+        policy: Policy,
+        versions: Versions,
+        scheduler: Scheduler,
+        tokens: Mapping[str, str],
+    ):
+        self._policy, self._versions, self._scheduler = policy, versions, scheduler
+        self._tokens = tokens
+
+    async def AnnouncePolicy(
+        self, request: wire.AnnouncePolicyRequest, context: Context
+    ) -> wire.AnnouncePolicyResponse:
+        self._require(context)
+        version, gap, seconds = await self._versions.announce(request.update)
+        return wire.AnnouncePolicyResponse(in_service=version, max_logprob_gap=gap, seconds=seconds)
+
+    async def GetStatus(
+        self, request: wire.GetStatusRequest, context: Context
+    ) -> wire.GetStatusResponse:
+        self._require(context)
+        return self.status()
+
+    async def SubmitJob(
+        self, request: wire.SubmitJobRequest, context: Context
+    ) -> wire.SubmitJobResponse:
+        self._require(context)
+        job = await self._scheduler.submit(
+            JobSpec(
+                job_id=request.job_id,
+                run_id=request.run_id,
+                task_ids=tuple(request.task_ids),
+                groups_per_task=request.groups_per_task,
+                group_size=request.group_size or DEFAULT_GROUP_SIZE,
+                publish=request.publish,
+                keep_zero_variance=request.keep_zero_variance,
+            )
+        )
+        return wire.SubmitJobResponse(job_id=job.spec.job_id)
+
+    async def CancelJob(
+        self, request: wire.CancelJobRequest, context: Context
+    ) -> wire.CancelJobResponse:
+        self._require(context)
+        if not request.job_id:
+            raise InvalidArgument("job_id is empty")
+        return wire.CancelJobResponse(job=job_status(await self._scheduler.cancel(request.job_id)))
+
+    def status(self) -> wire.GetStatusResponse:
+        return wire.GetStatusResponse(
+            in_service=self._versions.in_service,
+            jobs=[job_status(job) for job in self._scheduler.jobs],
+            engines=[
+                wire.EngineStatus(
+                    url=place.engine.url,
+                    healthy=place.state is EngineState.SERVING,
+                    running=place.running,
+                )
+                for place in self._policy.places
+            ],
+        )
+
+    def _require(self, context: Context) -> None:
+        auth.require(authorization(context), INFRASTRUCTURE, self._tokens)
+
+
+def job_status(job: Job) -> wire.JobStatus:
+    ended = job.record.outcomes.values()
+    cancelled = sum(outcome.WhichOneof("end") == "cancelled" for outcome in ended)
+    clean = len(ended) - cancelled
+    running = job.state in (JobState.RUNNING, JobState.CANCELLING)
+    return wire.JobStatus(
+        job_id=job.spec.job_id,
+        run_id=job.spec.run_id,
+        state=STATES[job.state],
+        groups_total=len(job.spec.task_ids) * job.spec.groups_per_task,
+        groups_published=clean if job.spec.publish else 0,
+        groups_recorded=0 if job.spec.publish else clean,
+        groups_cancelled=cancelled,
+        rollouts_running=job.running_rollouts,
+        refilled_samples=sum(outcome.refilled_samples for outcome in ended)
+        + sum(job.live_refills.values()),
+        waiting_for=job.waiting_for if running else "",
+        message=job.message,
+    )

@@ -1,0 +1,86 @@
+"""Settings of the rollout-gateway, from variables GATEWAY_*; the only place that reads them."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from envfarm_common.settings import ServiceSettings
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
+
+_Http = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$")]
+_Grpc = Annotated[str, Field(pattern=r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")]
+
+
+class Settings(ServiceSettings):
+    model_config = SettingsConfigDict(env_prefix="GATEWAY_", frozen=True, extra="ignore")
+
+    infra_token: SecretStr = Field(min_length=16)
+    """Opens this process's own gRPC door and its /v1 routes."""
+    env_token: SecretStr = Field(min_length=16)
+    """The env-servers' infrastructure token."""
+    grader_token: SecretStr = Field(min_length=16)
+    """The grader's client token."""
+    env_servers: Annotated[list[_Grpc], NoDecode] = Field(min_length=1)
+    """gRPC doors, comma-separated host:port."""
+    grader_url: _Http
+    engines: Annotated[list[_Http], NoDecode] = Field(min_length=1)
+    """vLLM servers, comma-separated URLs, reachable by the gateway only."""
+    redis_url: SecretStr
+    domains_dir: Path
+    """Folder of domains; only <domain>/user/ is read."""
+    tokenizer_dir: Path
+    """Folder with the policy's tokenizer.json."""
+    state_dir: Path
+    """Jobs, recorded rollouts and the version in service; survives restarts."""
+    grpc_port: int = 0
+
+    model_name: str = "policy"
+    """Name under which the engines serve the model (--served-model-name)."""
+    temperature: float = Field(1.0, gt=0)
+    top_k: int = Field(20, ge=0)
+    """0 takes all tokens."""
+    top_p: float = Field(0.95, gt=0, le=1)
+
+    concurrency: int = Field(32, ge=1)
+    """Attempts that run at once."""
+    attempt_seconds: float = Field(1800.0, gt=0)
+    """Wall-clock limit of one attempt; past it the attempt has no reward and runs again."""
+    generate_seconds: float = Field(600.0, gt=0)
+    """Longest wait for one generation, and for an engine to drain."""
+    call_seconds: float = Field(30.0, gt=0)
+    """Longest wait for one answer of an env-server."""
+    grade_seconds: float = Field(60.0, gt=0)
+    """Longest wait for a verdict, repeats included."""
+    lease_seconds: float = Field(60.0, ge=3)
+    """Lease of each episode; renewed three times within it."""
+    slot_mode: Literal["fresh", "reuse"] = "fresh"
+    attempts_per_slot: int = Field(4, ge=1)
+    """Attempts of one sample before its group is cancelled."""
+    max_version_spread: int = Field(1, ge=0)
+    """Largest difference of policy version numbers within a group."""
+    update_mode: Literal["wait", "keep"] = "wait"
+    """At an update: let running generations end, or freeze them and go on under new weights."""
+
+    store: Literal["redis", "dir"] = "redis"
+    """Where the bytes of groups lie."""
+    store_dir: Path | None = None
+    """Folder that gateway and learner share, when store is dir."""
+    require_aof: bool = True
+    """Refuse a Redis that cannot confirm that a write is on disk."""
+    undelivered_groups: int = Field(36, ge=1)
+    """Start no group while this many are published or running and not delivered."""
+    undelivered_bytes: int = Field(1 << 30, ge=1)
+    """Start no group while the undelivered ones weigh this much."""
+
+    @field_validator("env_servers", "engines", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return [part.strip().rstrip("/") for part in value.split(",") if part.strip()]
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.store == "dir") != (self.store_dir is not None):
+            raise ValueError('store "dir" needs GATEWAY_STORE_DIR, and "redis" takes none')
+        return self
