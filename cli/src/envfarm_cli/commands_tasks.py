@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from envfarm_cli import service_specs
 from envfarm_cli.children import ChildSet
@@ -39,18 +39,16 @@ def list_(
     domains: DomainsOption = DEFAULT_DOMAINS,
     json: JsonOption = False,
 ) -> int:
-    """List all tasks with their tags and opening, from the files; no stack is needed.
+    """List all tasks with their tags, from the files; no stack is needed.
 
     Example: [b]envfarm tasks list --domain orders[/b]
     """
     out = Output(json)
     found = [_public(files) for files in find_tasks(domains, domain)]
-    table = Table("task", "workflow", "failure mode", "split", "opening")
+    table = Table(Column("task", no_wrap=True), "workflow", "failure mode", "split")
     for task in found:
-        tags, opening = task["tags"], " ".join(task["opening"].split())
-        short = opening if len(opening) <= 60 else opening[:59] + "…"
-        values = [tags.get(tag, "") for tag in ("workflow", "failure_mode", "split")]
-        table.add_row(plain(task["id"]), *map(plain, values), plain(short))
+        tags = (task["tags"].get(tag, "") for tag in ("workflow", "failure_mode", "split"))
+        table.add_row(plain(task["id"]), *map(plain, tags))
     out.show(table)
     out.say(f"{len(found)} tasks; `envfarm tasks show ID` shows one")
     out.result({"ok": True, "tasks": found})

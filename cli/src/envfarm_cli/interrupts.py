@@ -29,10 +29,15 @@ _depth = 0
 _pending: int | None = None
 
 
-def install() -> None:
-    """Take over the signals; call once, in the main thread."""
-    for number in CAUGHT:
-        signal.signal(number, _on_signal)
+@contextmanager
+def caught() -> Iterator[None]:
+    """Take over the signals; in the main thread, around everything else."""
+    before = {number: signal.signal(number, _on_signal) for number in CAUGHT}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import typer
 from typer.exceptions import TyperException
 
 from envfarm_cli import failure, interrupts, settings
+from envfarm_cli.bench_episode import app as bench_app
 from envfarm_cli.commands_episode import app as episode_app
 from envfarm_cli.commands_stack import down, status, up
 from envfarm_cli.commands_tasks import app as tasks_app
@@ -30,6 +31,7 @@ app = typer.Typer(
 for _command in (up, down, status, doctor, demo):
     app.command(epilog=EXIT_CODES)(_command)
 app.add_typer(tasks_app, name="tasks")
+app.add_typer(bench_app, name="bench")
 app.add_typer(episode_app, name="episode")
 
 
@@ -37,9 +39,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in given
-    interrupts.install()
     try:
-        return _run(given)
+        with interrupts.caught():
+            return _run(given)
     except interrupts.Interrupted as stop:
         print(f"\nstopped by {stop}; nothing of it is left running", file=sys.stderr)
         return stop.exit_code

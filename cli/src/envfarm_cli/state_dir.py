@@ -96,10 +96,13 @@ class StateDir:
             for name in ("logs", "ready"):
                 (self.path / name).mkdir(exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
-            raise BadInput(
-                f"{self.path} cannot be the state folder: a file is in the way",
-                hint="choose another folder with --state-dir",
-            ) from error
+            raise self._in_the_way() from error
+
+    def _in_the_way(self) -> BadInput:
+        return BadInput(
+            f"{self.path} cannot be the state folder: a file is in the way",
+            hint="choose another folder with --state-dir",
+        )
 
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
@@ -113,6 +116,8 @@ class StateDir:
             value = json.loads(self.state_file.read_text())
         except FileNotFoundError:
             return None
+        except NotADirectoryError as error:
+            raise self._in_the_way() from error
         except ValueError as error:
             raise BadInput(
                 f"{self.state_file} is damaged: {error}",

@@ -100,9 +100,9 @@ def stop(supervisor: Identity) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     """Exit status 0 after a stop that was asked for."""
     folder, options = sys.argv[1:] if arguments is None else arguments
-    interrupts.install()
     try:
-        supervise(StateDir(Path(folder)), StackOptions.from_json(options), print)
+        with interrupts.caught():
+            supervise(StateDir(Path(folder)), StackOptions.from_json(options), print)
     except interrupts.Interrupted:
         return 0
     except Exception as error:  # noqa: BLE001 - top level of the process

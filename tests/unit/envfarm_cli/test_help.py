@@ -1,0 +1,33 @@
+"""Every command teaches: what it does, an example, exit codes, and --json."""
+
+import pytest
+
+from envfarm_cli.main import main
+
+COMMANDS = [
+    "up",
+    "down",
+    "status",
+    "doctor",
+    "demo",
+    "tasks list",
+    "tasks show",
+    "tasks validate",
+    "episode show",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_has_an_example_exit_codes_and_json(command, capsys):
+    assert main([*command.split(), "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Example: envfarm {command}" in said
+    assert "Exit codes: 0 done" in said
+    assert "--json" in said
+
+
+def test_help_of_the_whole_names_every_command(capsys):
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    for command in {command.split()[0] for command in COMMANDS}:
+        assert f" {command} " in said
