@@ -39,7 +39,7 @@ class Progress:
     version: int = 0
     """Number of the last published (or about to be published) policy version."""
     unpublished_steps: int = 0
-    """Optimizer steps since that version; 0 means that engines hold these very weights."""
+    """Optimizer steps since that version; 0 in every checkpoint."""
     policies: dict[int, str] = field(default_factory=dict)
     """Version number → weights hash of all that this run published and did not abandon."""
 

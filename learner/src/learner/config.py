@@ -167,6 +167,8 @@ class Config(Section):
             f"checkpoint, but stream.retained_groups is {self.stream.retained_groups}": (
                 waiting > self.stream.retained_groups
             ),
+            "run.checkpoint_every must be a multiple of publish.every: a checkpoint stands on a "
+            "published version": self.run.checkpoint_every % self.publish.every != 0,
             "admission.staleness 0 needs publish.every 1": (
                 self.admission.staleness == 0 and self.publish.every > 1
             ),

@@ -36,14 +36,8 @@ class Publication:
     progress: Progress
 
     def announce_own_version(self) -> None:
-        """Announce the weights that this learner stands on, before it takes anything.
-
-        Steps that the checkpoint holds but no version has are published at once.
-        """
+        """Announce the weights that this learner stands on, before it takes anything."""
         progress = self.progress
-        if progress.unpublished_steps:
-            self.announce(self.prepare())
-            return
         expected = progress.policies.get(progress.version)
         folder, digest = self._export(progress.version)
         if expected not in (None, digest):

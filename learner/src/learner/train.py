@@ -177,7 +177,11 @@ class Trainer:
     # checkpoint, acknowledge
 
     def checkpoint_and_acknowledge(self) -> None:
-        """Make everything done so far durable, then settle the entries that it used."""
+        """Make everything done so far durable, then settle the entries that it used.
+
+        A checkpoint always stands on a version: one that is cut early gives its weights a number.
+        """
+        update = self.publication.prepare() if self.progress.unpublished_steps else None
         started = time.monotonic()
         self.lease.check()
         checkpoint.save(
@@ -193,6 +197,8 @@ class Trainer:
         self.ledger.copy_to(self.config.run.dir / checkpoint.LEDGER)
         self.stream.acknowledge(settled)
         self.metrics.phase("checkpoint", time.monotonic() - started)
+        if update is not None:
+            self.publication.announce(update)
 
     def _recover(self) -> None:
         for entry_id in self.stream.recover():

@@ -199,6 +199,48 @@ def test_sigterm_between_updates_ends_cleanly_and_a_second_learner_may_start_at_
     assert [u.learner_epoch for u in farm.gateway.updates] == [1, 1, 2]
 
 
+def test_equal_rewards_give_a_version_of_unchanged_weights(farm: Farm, tmp_path: Path):
+    with LearnerProcess(tmp_path / "run", **farm.overrides(**{"run.updates": 1})) as learner:
+        learner.wait_for("the first version", announced(farm, 1))
+        flat = make_group("flat", [1.0] * 8, farm.initial_version(), farm.score, seed=6)
+        publish(farm.client, flat, folder=farm.store)
+        assert learner.wait() == 0, learner.stderr()
+    (step,) = learner.steps()
+    assert (step["stepped"], step["loss"], step["grad_norm"]) == (False, 0.0, 0.0)
+    (_, before), (number, after) = farm.gateway.versions
+    assert (number, before) == (1, after)
+    farm.assert_nothing_is_left(["flat"])
+
+
+def test_dropped_connections_and_a_group_published_twice_repeat_nothing(farm: Farm, tmp_path: Path):
+    with LearnerProcess(tmp_path / "run", **farm.overrides(**{"run.updates": 2})) as learner:
+        learner.wait_for("the first version", announced(farm, 1))
+        farm.client.client_kill_filter(_type="normal", skipme=True)
+        farm.publish(0)
+        learner.wait_for("the second version", announced(farm, 2))
+        farm.client.client_kill_filter(_type="normal", skipme=True)
+        farm.publish(0)
+        farm.publish(1)
+        assert learner.wait() == 0, learner.stderr()
+    assert learner.trained() == ["g0", "g1"]
+    assert [r["fate"] for r in learner.groups()] == ["trained", "duplicate", "trained"]
+    assert farm.client.xlen(STREAM) == pending(farm.client) == 0
+
+
+def test_an_early_end_publishes_what_no_version_had(farm: Farm, tmp_path: Path):
+    overrides = farm.overrides(**{"publish.every": 4, "run.checkpoint_every": 4})
+    with LearnerProcess(tmp_path / "run", **overrides) as learner:
+        learner.wait_for("the first version", announced(farm, 1))
+        farm.publish(0)
+        learner.wait_for("a step", lambda: len(learner.steps()) == 1)
+        learner.terminate()
+        assert learner.wait(20) == 0, learner.stderr()
+    (_, before), (number, after) = farm.gateway.versions
+    assert number == 1
+    assert before != after
+    farm.assert_nothing_is_left(["g0"])
+
+
 def test_a_second_learner_of_the_same_run_is_refused_in_one_line(farm: Farm, tmp_path: Path):
     with LearnerProcess(tmp_path / "one", **farm.overrides()) as first:
         first.wait_for("the first version", announced(farm, 1))

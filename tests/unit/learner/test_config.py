@@ -40,6 +40,7 @@ def test_the_reference_recipe_says_what_it_must():
         ("sampling.max_turn_tokens=5000", "sampling.max_turn_tokens is above"),
         ("run.checkpoint_every=100", "stream.retained_groups is 64"),
         ("run.keep_weights=2", "run.keep_weights must be at least"),
+        ("publish.every=2", "run.checkpoint_every must be a multiple of publish.every"),
         ("stream.store=dir", "stream.store_dir"),
         ("optimizer.betas=[0.9, 1.0]", "optimizer.betas"),
         ("optimizer.lr=nan", "optimizer.lr"),
@@ -56,7 +57,7 @@ def test_a_wrong_key_is_refused_by_name(override: str, words: str):
 
 def test_staleness_zero_needs_a_publication_after_each_update():
     with pytest.raises(ConfigError, match=r"staleness 0 needs publish\.every 1"):
-        load(TINY, ["admission.staleness=0", "publish.every=2"])
+        load(TINY, ["admission.staleness=0", "publish.every=2", "run.checkpoint_every=2"])
 
 
 def test_a_missing_recipe_key_has_no_default(tmp_path: Path):
@@ -75,7 +76,7 @@ def test_a_malformed_file_is_named_with_its_line(tmp_path: Path):
 def test_the_recipe_hash_changes_with_the_recipe_and_not_with_places():
     plain = load(TINY, []).recipe_hash()
     assert load(TINY, ["run.dir=/elsewhere", "run.updates=7"]).recipe_hash() == plain
-    for override in ("loss.clip_high=0.28", "sampling.top_k=10", "seed=1", "publish.every=2"):
+    for override in ("loss.clip_high=0.28", "sampling.top_k=10", "seed=1", "optimizer.lr=1e-5"):
         assert load(TINY, [override]).recipe_hash() != plain
 
 

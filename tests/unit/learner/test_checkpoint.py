@@ -1,0 +1,147 @@
+"""A checkpoint is whole and verified, or refused by name."""
+
+import json
+from pathlib import Path
+
+import pytest
+from envfarm.errors import CheckpointError
+
+from learner import checkpoint
+from learner.checkpoint import Progress
+from learner.ledger import Ledger, Record
+
+
+class FileEngine:
+    """Stands for the trainer engine: one file of state."""
+
+    state = b"weights"
+
+    def save(self, folder: Path) -> None:
+        (folder / "state").mkdir()
+        (folder / "state" / "model.bin").write_bytes(self.state)
+
+    def load(self, folder: Path) -> None:
+        self.state = (folder / "state" / "model.bin").read_bytes()
+
+
+def record(name: str, fate: str = "trained") -> Record:
+    return Record(
+        entry_id=f"{name}-0", group_id=name, fate=fate, reason="", update=1, store_key=name
+    )
+
+
+def save(folder: Path, update: int, engine: FileEngine | None = None, keep: int = 2) -> Path:
+    ledger = Ledger([record("a"), record("b", "stale")])
+    progress = Progress(update=update, version=update, policies={0: "h0", update: "h"})
+    return checkpoint.save(
+        folder,
+        engine or FileEngine(),  # pyright: ignore
+        progress,
+        ledger,
+        recipe_hash="r",
+        epoch=1,
+        keep=keep,
+    )
+
+
+def load(folder: Path, engine: FileEngine | None = None, recipe: str = "r"):
+    return checkpoint.load(folder, engine or FileEngine(), recipe_hash=recipe)  # pyright: ignore
+
+
+def test_nothing_saved_is_a_fresh_start(tmp_path: Path):
+    assert load(tmp_path / "checkpoints") is None
+
+
+def test_the_newest_comes_back_whole(tmp_path: Path):
+    engine = FileEngine()
+    save(tmp_path, 1)
+    engine.state = b"later weights"
+    path = save(tmp_path, 2, engine)
+    fresh = FileEngine()
+    found = load(tmp_path, fresh)
+    assert found is not None
+    progress, ledger = found
+    assert progress == Progress(update=2, version=2, policies={0: "h0", 2: "h"})
+    assert fresh.state == b"later weights"
+    assert ledger.settled("a-0") == record("a")
+    assert ledger.has_ended("b")
+    assert ledger.waiting() == []
+    assert (tmp_path / "latest").read_text() == path.name
+
+
+def test_only_so_many_are_kept(tmp_path: Path):
+    names = [save(tmp_path, update).name for update in range(1, 5)]
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_dir()) == names[-2:]
+
+
+@pytest.mark.parametrize("name", ["state/model.bin", "groups.jsonl", "rng.bin"])
+def test_a_truncated_file_is_named(tmp_path: Path, name: str):
+    path = save(tmp_path, 1) / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=rf"{name}: its digest differs"):
+        load(tmp_path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    (save(tmp_path, 1) / "state/model.bin").unlink()
+    with pytest.raises(CheckpointError, match=r"state/model\.bin: missing"):
+        load(tmp_path)
+
+
+def test_a_file_that_the_manifest_does_not_know_is_named(tmp_path: Path):
+    (save(tmp_path, 1) / "state/extra.bin").write_bytes(b"x")
+    with pytest.raises(CheckpointError, match=r"state/extra\.bin: not in the manifest"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"files": {}'])
+def test_an_unreadable_manifest_is_named(tmp_path: Path, text: str):
+    (save(tmp_path, 1) / "manifest.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"manifest\.json: missing or unreadable"):
+        load(tmp_path)
+
+
+def test_nothing_is_loaded_before_all_is_verified(tmp_path: Path):
+    path = save(tmp_path, 1) / "state/model.bin"
+    path.write_bytes(b"evil")
+    engine = FileEngine()
+    with pytest.raises(CheckpointError):
+        load(tmp_path, engine)
+    assert engine.state == b"weights"
+
+
+def test_a_checkpoint_that_latest_names_and_is_gone_is_refused(tmp_path: Path):
+    save(tmp_path, 1)
+    checkpoint.discard_folder(save(tmp_path, 2))
+    with pytest.raises(CheckpointError, match="latest names checkpoint-000002, which is missing"):
+        load(tmp_path)
+
+
+def test_a_half_written_folder_is_ignored_and_replaced(tmp_path: Path):
+    save(tmp_path, 1)
+    partial = tmp_path / ".checkpoint-000002.partial"
+    partial.mkdir()
+    (partial / "junk").write_bytes(b"x")
+    found = load(tmp_path)
+    assert found is not None
+    assert found[0].update == 1
+    assert not (save(tmp_path, 2) / "junk").exists()
+
+
+def test_another_recipe_is_refused(tmp_path: Path):
+    save(tmp_path, 1)
+    with pytest.raises(CheckpointError, match="another recipe"):
+        load(tmp_path, recipe="other")
+
+
+def test_the_ledger_becomes_durable_in_steps():
+    ledger = Ledger([])
+    ledger.add(record("a"))
+    assert not Ledger([]).has_ended("a")
+    assert [r.group_id for r in ledger.waiting()] == ["a"]
+    assert [r.group_id for r in ledger.mark_durable()] == ["a"]
+    ledger.add(record("b", "bad"))
+    assert [r.group_id for r in ledger.waiting()] == ["b"]
+    assert not ledger.has_ended("b"), "a bad group may be published again"
+    assert Ledger.parse(ledger.dump()).dump() == ledger.dump()
+    assert json.loads(ledger.dump().splitlines()[1])["fate"] == "bad"
