@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from envfarm_cli.commands_stack import DEFAULT_STATE, JsonOption, StateDirOption
-from envfarm_cli.episode_view import as_values, render
+from envfarm_cli.episode_view import render
 from envfarm_cli.output import EXIT_CODES, OK, Output
-from envfarm_cli.records import load_rollout
+from envfarm_cli.records import load_attempt
 from envfarm_cli.state_dir import StateDir
 
 app = typer.Typer(
@@ -47,12 +47,12 @@ def show(
 
     Works on a running stack, and on the records that a stopped one left.
 
-    Example: [b]envfarm episode show demo.0.0.s3.a1 --json | jq .rollout.verdict[/b]
+    Example: [b]envfarm episode show demo.0.0.s3.a1 --json | jq .attempt.verdict[/b]
     """
     out = Output(json)
-    found = load_rollout(
+    found = load_attempt(
         rollout, StateDir(state_dir), gateway=gateway, token=token, records=records
     )
     out.show(render(found, whole=whole))
-    out.result({"ok": True, "rollout": as_values(found)})
+    out.result({"ok": True, "attempt": found})
     return OK

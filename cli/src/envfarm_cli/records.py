@@ -1,31 +1,35 @@
 """Reading what a gateway recorded: from its files, or over its HTTP door.
 
-`<gateway state>/jobs/<job>/records.bin` holds frames: kind (1 byte), length (4 bytes, big endian),
-a protobuf message. Half a frame at the end is one that is being written.
+`<gateway state>/jobs/<job>/conversations.jsonl` holds attempts as people read them. `records.bin`
+beside it holds frames: kind (1 byte), length (4 bytes, big endian), a protobuf message; half a
+frame at the end is one that is being written.
 """
 
+import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 from envfarm.v1 import group_pb2
-from google.protobuf import json_format
 
 from envfarm_cli.failure import BadInput, Failure, NotRunning
 from envfarm_cli.state_dir import StateDir
 
 HEAD = struct.Struct(">BI")
-ROLLOUT, FAILURE, OUTCOME = 1, 2, 3
+OUTCOME = 3
+"""Kind of a frame that holds a GroupOutcome."""
 
 
-def load_rollout(
+def load_attempt(
     wanted: str, state: StateDir, *, gateway: str = "", token: str = "", records: Path | None = None
-) -> group_pb2.Rollout:
-    """The attempt of that rollout or episode id; BadInput when there is none."""
+) -> dict[str, Any]:
+    """The readable form of the attempt with that rollout or episode id; BadInput when there is
+    none."""
     if gateway:
-        return fetch_rollout(gateway, token, wanted)
+        return fetch_attempt(gateway, token, wanted)
     folder = records or state.path / "gateway"
     if not (folder / "jobs").is_dir():
         raise NotRunning(
@@ -33,17 +37,17 @@ def load_rollout(
             hint="name another folder with --state-dir or --records, or a gateway with --gateway",
         )
     last = ""
-    for rollout in rollouts(folder):
-        if wanted in (rollout.rollout_id, rollout.episode_id):
-            return rollout
-        last = rollout.rollout_id
+    for attempt in attempts(folder):
+        if wanted in (attempt["rollout_id"], attempt["episode_id"]):
+            return attempt
+        last = attempt["rollout_id"]
     raise BadInput(
         f"there is no attempt {wanted!r} in {folder}",
         hint=f"the last one is {last}" if last else "none was recorded yet",
     )
 
 
-def fetch_rollout(gateway: str, token: str, rollout_id: str) -> group_pb2.Rollout:
+def fetch_attempt(gateway: str, token: str, rollout_id: str) -> dict[str, Any]:
     """GET /v1/rollouts/{id}."""
     answer = httpx.get(
         f"{gateway.rstrip('/')}/v1/rollouts/{quote(rollout_id, safe='')}",
@@ -53,17 +57,15 @@ def fetch_rollout(gateway: str, token: str, rollout_id: str) -> group_pb2.Rollou
     )
     if answer.status_code != 200:
         raise _refusal(gateway, answer)
-    body = answer.json()
-    return json_format.ParseDict(
-        body.get("rollout", body), group_pb2.Rollout(), ignore_unknown_fields=True
-    )
+    return answer.json()
 
 
-def rollouts(folder: Path, job: str = "*") -> Iterator[group_pb2.Rollout]:
+def attempts(folder: Path, job: str = "*") -> Iterator[dict[str, Any]]:
     """All attempts of a job, or of all jobs, in the order in which they ended."""
-    for kind, message in frames(folder, job):
-        if kind == ROLLOUT:
-            yield group_pb2.Rollout.FromString(message)
+    for path in sorted(folder.glob(f"jobs/{job}/conversations.jsonl")):
+        with path.open(encoding="utf-8") as source:
+            # A line without its end is being written.
+            yield from (json.loads(line) for line in source if line.endswith("\n"))
 
 
 def outcomes(folder: Path, job: str = "*") -> Iterator[group_pb2.GroupOutcome]:
