@@ -1,4 +1,3 @@
-
 import pytest
 
 from rollout_gateway.chat.vocabulary import Vocabulary
