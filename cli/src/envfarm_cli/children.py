@@ -164,13 +164,13 @@ class ChildSet:
 
 
 def died(child: Child, when: str) -> ChildFailed:
+    """What to say of a child that has ended; one that was killed had no last words."""
     status = child.exit_status
-    how = f"exit status {status}"
     if status is not None and status < 0:
-        how = f"signal {signal.Signals(-status).name}"
-    return ChildFailed(
-        f"{child.name} ended {when} ({how}): {child.last_words()}", hint=f"read {child.log}"
-    )
+        message = f"{child.name} ended {when}: killed by {signal.Signals(-status).name}"
+    else:
+        message = f"{child.name} ended {when} (exit status {status}): {child.last_words()}"
+    return ChildFailed(message, hint=f"read {child.log}")
 
 
 def last_words(log: Path, limit: int = 400) -> str:

@@ -12,7 +12,7 @@ from envfarm_common.binaries import RedisServer
 
 from envfarm_cli import interrupts, service_specs, state_dir
 from envfarm_cli.children import Child, ChildSet, died
-from envfarm_cli.failure import ChildFailed
+from envfarm_cli.failure import ChildFailed, Failure
 from envfarm_cli.learner_config import Overrides, merge, write_config
 from envfarm_cli.process_table import Identity, boot_id, identify
 from envfarm_cli.proofs import Proofs, is_proved, prove, remember_proof
@@ -37,12 +37,15 @@ class Stack:
         self.children = ChildSet(self._write)
         self.phase = state_dir.STARTING
         self._doing = self._message = self._hint = ""
+        self._exit_code = 0
         self._started_at = time.time()
         self._me = identify_self()
         self._engine_url = ""
 
     def start(self) -> None:
         """Bring everything up; raises Failure, and then the caller stops what had started."""
+        for name, port in self.options.ports.items():
+            service_specs.refuse_taken(port, name)
         self.make_model()
         self.start_engine()
         self.start_valkey()
@@ -68,10 +71,7 @@ class Stack:
         if not self.options.has_vllm:
             return
         assert self.model
-        port = self.options.port("engine")
-        if port:
-            service_specs.refuse_taken(port, "the engine")
-        port = port or service_specs.free_port()
+        port = self.options.port("engine") or service_specs.free_port()
         self._engine_url = f"http://127.0.0.1:{port}"
         self._start(service_specs.vllm(self.state, self.model, port), ready_file=False)
 
@@ -94,12 +94,9 @@ class Stack:
     def start_valkey(self) -> str:
         """Its URL, password included."""
         self.doing("Valkey")
-        port = self.options.port("valkey")
-        if port:
-            service_specs.refuse_taken(port, "Valkey")
         folder = self.state.path / "valkey"
         with interrupts.held():
-            server = RedisServer(folder, port=port)
+            server = RedisServer(folder, port=self.options.port("valkey"))
             self.redis_url = server.url
             child = self.children.adopt("valkey", server.process, folder / "redis.log")
             child.facts = {"http": "", "tcp": f"127.0.0.1:{server.port}"}
@@ -189,7 +186,7 @@ class Stack:
                     continue
                 failure = died(child, "while serving")
                 self._say(f"{failure.message} — {failure.hint}")
-                self.enter(state_dir.DEGRADED, failure.message, failure.hint)
+                self.enter(state_dir.DEGRADED, failure)
             time.sleep(0.2)
 
     def stop(self) -> None:
@@ -219,8 +216,12 @@ class Stack:
         self._doing = what
         self._write()
 
-    def enter(self, phase: str, message: str = "", hint: str = "") -> None:
-        self.phase, self._message, self._hint, self._doing = phase, message, hint, ""
+    def enter(self, phase: str, failure: Failure | None = None) -> None:
+        """Move to a phase; `failure` says why it is failed or degraded."""
+        self.phase, self._doing = phase, ""
+        if failure:
+            self._message, self._hint = failure.message, failure.hint
+            self._exit_code = failure.exit_code
         self._write()
 
     def _start_ready(self, spec: Spec) -> dict[str, str]:
@@ -281,6 +282,7 @@ class Stack:
                 doing=self._doing,
                 message=self._message,
                 hint=self._hint,
+                exit_code=self._exit_code,
                 processes=records,
             )
         )

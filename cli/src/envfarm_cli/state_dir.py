@@ -56,6 +56,8 @@ class StackState:
     message: str = ""
     """Why the phase is failed or degraded."""
     hint: str = ""
+    exit_code: int = 0
+    """What a command that reports the failure ends with."""
     processes: list[ProcessRecord] = field(default_factory=list)
 
     @property

@@ -37,8 +37,7 @@ def supervise(
         on_ready()
         stack.watch()
     except Exception as error:
-        failure = as_failure(error)
-        stack.enter(state_dir.FAILED, failure.message, failure.hint)
+        stack.enter(state_dir.FAILED, as_failure(error))
         raise
     finally:
         with interrupts.final():
@@ -77,7 +76,9 @@ def wait_until_ready(
                 return now
             if now.phase == state_dir.FAILED and not alive:
                 state.forget()
-                raise Failure(now.message, hint=now.hint)
+                failure = Failure(now.message, hint=now.hint)
+                failure.exit_code = now.exit_code
+                raise failure
         if not alive:
             raise ChildFailed(f"the supervisor ended: {last_words(log)}", hint=f"read {log}")
         time.sleep(0.1)

@@ -52,9 +52,23 @@ def run(main: Callable[[], Awaitable[None]]) -> int:
     try:
         asyncio.run(main())  # pyright: ignore[reportArgumentType]
     except EnvfarmError as error:
-        hint = f" — {error.hint}" if error.hint else ""
-        print(f"error: {error.message}{hint}", file=sys.stderr)
-        return 1
+        return _report(error)
+    except BaseExceptionGroup as group:
+        # Task groups of libraries wrap what passes through them.
+        ours, others = group.split(EnvfarmError)
+        if ours is None or others is not None:
+            raise
+        return _report(_first(ours))
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _report(error: BaseException) -> int:
+    hint = getattr(error, "hint", "")
+    print(f"error: {error}{f' — {hint}' if hint else ''}", file=sys.stderr)
+    return 1
+
+
+def _first(group: BaseException) -> BaseException:
+    return _first(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group
