@@ -77,11 +77,13 @@ class EnvClient:
 
     def __init__(self, stub: Any, infra: list[tuple[str, str]], grader: list[tuple[str, str]]):
         self.stub, self.infra, self.grader = stub, infra, grader
+        self.opened: list[str] = []
 
     async def open(self, task_id: str, **fields: Any) -> episode_pb2.Episode:
         fields.setdefault("request_id", secrets.token_hex(8))
         request = pb.OpenEpisodeRequest(task_id=task_id, **fields)
         answer = await self._ask(self.stub.OpenEpisode, request, self.infra)
+        self.opened.append(answer.episode.episode_id)
         return answer.episode
 
     async def call(

@@ -11,6 +11,7 @@ from envfarm_common.settings import redacted
 from starlette.routing import Route
 
 from env_server import backend, mcp, world
+from env_server.cancel import cancel_all
 from env_server.episodes import Episodes
 from env_server.mcp import McpDoor
 from env_server.rpc import GRADER, INFRASTRUCTURE, EnvService
@@ -71,7 +72,7 @@ async def serve(settings: Settings) -> None:
         log.info("ready", http=web.port, grpc=port, tasks=len(catalog.tasks))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({stopping, supervising}, return_when=asyncio.FIRST_COMPLETED)
-        supervising.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await supervising
+        if supervising.done():
+            supervising.result()
+        await cancel_all([stopping, supervising])
     log.info("stopped")

@@ -18,6 +18,8 @@ from envfarm_common import logging
 from psycopg import AsyncConnection, sql
 
 from env_server import evidence, template
+from env_server.cancel import cancel_all
+from env_server.connection import connect
 from env_server.template import AGENT_GROUP, GRADER_GROUP, Template
 from env_server.world import World
 
@@ -58,7 +60,9 @@ class Cluster:
         """Take a new instance label; ConfigError when this Postgres cannot serve us."""
         instance = secrets.token_hex(6)
         try:
-            guard = await AsyncConnection.connect(conninfo, autocommit=True)
+            guard = await connect(conninfo)
+        except psycopg.ProgrammingError as error:
+            raise ConfigError(f"ENV_SERVER_DSN is not a DSN: {error}") from error
         except psycopg.OperationalError as error:
             raise DatabaseError(f"cannot reach Postgres: {str(error).strip()}") from error
         await _require(guard, connections)
@@ -67,16 +71,14 @@ class Cluster:
         version = guard.pgconn.server_version
         cluster = cls(conninfo, instance, guard, f"{version // 10000}.{version % 10000}")
         for _ in range(ADMIN_CONNECTIONS):
-            admin = await AsyncConnection.connect(conninfo, autocommit=True)
+            admin = await connect(conninfo)
             cluster._admins.put_nowait(admin)
         await cluster._create_grader()
         return cluster
 
     async def close(self) -> None:
         """Drop everything of ours that is left, then let go of the label."""
-        self._watch.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._watch
+        await cancel_all([self._watch])
         if not self.lost.is_set():
             with contextlib.suppress(*LOST):
                 await self._with_admin(lambda conn: _drop_instance(conn, self.instance))
@@ -97,13 +99,11 @@ class Cluster:
         self._names.add(name)
         try:
             password = await self._with_admin(lambda conn: _create_slot(conn, name, source))
-            connection = await AsyncConnection.connect(
+            connection = await connect(
                 self._conninfo,
                 dbname=name,
                 user=name,
                 password=password,
-                autocommit=True,
-                prepare_threshold=None,
                 options=evidence.SESSION,
             )
         except psycopg.Error as error:
@@ -126,13 +126,11 @@ class Cluster:
 
     async def connect_grader(self, slot: Slot) -> AsyncConnection[Any]:
         """A connection that can only read, and only tables."""
-        return await AsyncConnection.connect(
+        return await connect(
             self._conninfo,
             dbname=slot.name,
             user=f"ef_{self.instance}_grader",
             password=self._grader_password,
-            autocommit=True,
-            prepare_threshold=None,
             options=evidence.SESSION,
         )
 
@@ -166,7 +164,7 @@ class Cluster:
         conn = await self._admins.get()
         try:
             if conn.closed and not self.lost.is_set():
-                conn = await AsyncConnection.connect(self._conninfo, autocommit=True)
+                conn = await connect(self._conninfo)
             return await work(conn)
         finally:
             self._admins.put_nowait(conn)

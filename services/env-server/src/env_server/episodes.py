@@ -28,8 +28,9 @@ from envfarm_common import logging
 from envfarm_common.metrics import Instruments
 from psycopg import AsyncConnection
 
-from env_server import evidence
+from env_server import evidence, tool_call
 from env_server.calls import Calls, answer
+from env_server.cancel import cancel_all
 from env_server.cluster import Cluster
 from env_server.episode import End, Episode, State
 from env_server.evidence import Evidence
@@ -283,9 +284,7 @@ class Episodes:
     async def drain(self) -> None:
         """Refuse new episodes and close all."""
         self.draining = True
-        self._reaper.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._reaper
+        await cancel_all([self._reaper])
         for live in list(self._live.values()):
             self._end(live, End.CLOSED, "")
         await asyncio.gather(*self._endings)
@@ -317,11 +316,7 @@ class Episodes:
 
     async def _let_go(self, live: LiveEpisode) -> None:
         """Cancel what still runs in the episode, then give its slot back."""
-        running = live.running()
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
+        await cancel_all(live.running(), seconds=2 * tool_call.END_SECONDS)
         # Whoever replays the open keeps a reference; the answers and the evidence need not stay.
         live.calls.clear()
         live.evidence = live.sealing = None

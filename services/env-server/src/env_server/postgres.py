@@ -269,6 +269,7 @@ async def _spawn(
         "max_wal_size": "512MB",
         "checkpoint_timeout": "1h",
         "autovacuum": "off",
+        "authentication_timeout": "5s",
         "jit": "off",
         "timezone": "UTC",
         "dynamic_shared_memory_type": "mmap",

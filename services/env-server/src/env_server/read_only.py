@@ -36,6 +36,8 @@ async def query(conn: AsyncConnection[Any], text: str, max_rows: int) -> Answer:
             return await _run(conn, inner, limit)
     except TimeoutError as error:
         raise DeadlineError(f"the query ran longer than {QUERY_SECONDS:g} s") from error
+    except psycopg.errors.ConfigurationLimitExceeded as error:
+        raise InvalidArgument(f"the query is refused: {error.diag.message_primary}") from error
     except psycopg.OperationalError as error:
         raise DatabaseError(f"the query failed: {error}") from error
     except psycopg.Error as error:

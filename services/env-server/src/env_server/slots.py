@@ -15,6 +15,7 @@ from envfarm.errors import EnvfarmError, NoCapacity
 from envfarm_common import logging
 from envfarm_common.metrics import Instruments
 
+from env_server.cancel import cancel_all
 from env_server.cluster import Cluster, Slot
 from env_server.template import Template
 
@@ -89,9 +90,7 @@ class Slots:
 
     async def close(self) -> None:
         """Stop the background work; those who wait get NoCapacity."""
-        for job in self._jobs:
-            job.cancel()
-        await asyncio.gather(*self._jobs, return_exceptions=True)
+        await cancel_all(self._jobs)
         for pool in self._pools.values():
             self._refuse(
                 pool, NoCapacity("the database is being restarted", retry_after_seconds=1.0)

@@ -9,6 +9,7 @@ from envfarm.errors import BrokenWorld
 from psycopg import AsyncConnection, sql
 
 from env_server import evidence
+from env_server.connection import connect
 from env_server.evidence import Snapshot, Table
 from env_server.world import World
 
@@ -86,9 +87,7 @@ async def build(admin: AsyncConnection[Any], conninfo: str, name: str, world: Wo
         ).format(database)
     )
     await admin.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
-    async with await AsyncConnection.connect(
-        conninfo, dbname=name, autocommit=True, options=evidence.SESSION
-    ) as conn:
+    async with await connect(conninfo, dbname=name, options=evidence.SESSION) as conn:
         await conn.execute(sql.SQL(_CLOCK).format(now=sql.Literal(world.now.isoformat())))
         await _apply(conn, world.schema_file)
         await _apply(conn, world.seed_file)

@@ -24,6 +24,7 @@ from envfarm_common import logging
 from psycopg import AsyncConnection, AsyncCursor, pq
 from psycopg.rows import dict_row
 
+from env_server.cancel import cancel_all
 from env_server.toolkit import Access, Call, Refused, Tool
 
 log = logging.get(__name__)
@@ -147,10 +148,8 @@ async def _require_own_transaction(conn: AsyncConnection[Any], tool: Tool, marke
 
 async def _stop(body: asyncio.Task[str]) -> None:
     """Cancel and wait; psycopg sends the cancel request to the server by itself."""
-    body.cancel()
-    await asyncio.wait({body}, timeout=END_SECONDS)
-    if body.done() and not body.cancelled():
-        body.exception()
+    if not await cancel_all([body], seconds=END_SECONDS):
+        log.error("a tool does not let itself be cancelled")
 
 
 async def _commit(conn: AsyncConnection[Any]) -> BaseException | None:
