@@ -1,5 +1,6 @@
 """Real env-server, Postgres, grader, Valkey and gateway; only the engine is a stand-in."""
 
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
@@ -41,8 +42,6 @@ def golden_turns(task_id: str) -> list[str]:
 
 
 def _json(value: Any) -> str:
-    import json
-
     return json.dumps(value)
 
 
@@ -143,9 +142,9 @@ def farm(
         engine = PolicyServer(tokenizer_dir, script).__enter__()
         env = settings(
             tmp_path / "state",
-            env_token=env_server.infra_token,
-            grader_token=CLIENT_TOKEN,
             **{
+                "env_token": env_server.infra_token,
+                "grader_token": CLIENT_TOKEN,
                 "env_servers": env_server.grpc,
                 "grader_url": grader.url,
                 "engines": engine.url,

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from envfarm.errors import InvalidArgument
+from envfarm.errors import UnknownEpisode
 from envfarm.v1 import gateway_service_pb2 as wire
 from envfarm_common import auth
 from fastapi import Depends, FastAPI, Header
@@ -36,14 +36,14 @@ def add_routes(app: FastAPI, service: GatewayService, jobs: Jobs, infra_token: s
     async def job_rollouts(job_id: str) -> list[dict[str, Any]]:
         job = jobs.find(job_id)
         if job is None:
-            raise InvalidArgument(f"there is no job {job_id}")
+            raise UnknownEpisode(f"there is no job {job_id}")
         return job.record.summaries()
 
     @app.get("/v1/rollouts/{rollout_id}", summary="One attempt, readable", dependencies=guard)
     async def rollout(rollout_id: str) -> dict[str, Any]:
         found = jobs.find_rollout(rollout_id)
         if found is None:
-            raise InvalidArgument(
+            raise UnknownEpisode(
                 f"no rollout {rollout_id} is on record",
                 hint="see /v1/jobs/{job_id}/rollouts for those that are",
             )

@@ -122,8 +122,9 @@ class Attempt:
 
     def cancelled(self) -> Attempted:
         """The record of an attempt whose `run` was cancelled."""
-        self._boundary = "gateway"
-        return Attempted(self._record(0.0), self._failed("CancelledError", "cancelled"))
+        where, self._boundary = self._boundary, "gateway"
+        failure = self._failed("CancelledError", f"cancelled, in {where}")
+        return Attempted(self._record(0.0), failure)
 
     async def _play(self, episode: LiveEpisode) -> None:
         self._episode_id = episode.episode_id
