@@ -3,13 +3,13 @@
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from envfarm.v1 import gateway_service_pb2, group_pb2
 
 from envfarm_cli import interrupts, records, state_dir
-from envfarm_cli.children import died
+from envfarm_cli.children import Child, died
 from envfarm_cli.commands_stack import (
     DEFAULT_DOMAINS,
     DEFAULT_STATE,
@@ -19,8 +19,9 @@ from envfarm_cli.commands_stack import (
 )
 from envfarm_cli.commands_tasks import summary as proof_summary
 from envfarm_cli.demo_report import Demo
+from envfarm_cli.domain_files import find_tasks
 from envfarm_cli.episode_view import render
-from envfarm_cli.failure import Failure
+from envfarm_cli.failure import BadInput, Failure
 from envfarm_cli.gateway_client import GatewayClient
 from envfarm_cli.output import FAILED, OK, Output, plain
 from envfarm_cli.service_specs import StackOptions
@@ -56,6 +57,12 @@ def demo(
     Example: [b]envfarm demo --updates 2[/b]
     """
     out, state = Output(json), StateDir(state_dir)
+    find_tasks(domains, DOMAIN)
+    if not recipe.is_file():
+        raise BadInput(
+            f"there is no learner's configuration at {recipe}",
+            hint="run envfarm in its repository, or give --recipe",
+        )
     run_id = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder = (runs / run_id).absolute()
     options = StackOptions(
@@ -77,41 +84,50 @@ def demo(
 
 def _run(stack: Stack, report: Demo, recipe: Path) -> None:
     report.stage("the tiny model", "0.9 M parameters, made from a config; kept for the next run")
-    report.note("model", str(stack.make_model()))
+    with report.working("making it"):
+        report.note("model", str(stack.make_model()))
     report.stage("the stack", "real parts, each a process of its own; vLLM loads in the background")
     stack.start_engine()
     stack.start_valkey()
     stack.start_env_server()
     stack.start_grader()
     report.stage("proofs", "golden passes, doing nothing fails, every mutant is caught")
-    proofs = stack.prove(DOMAIN, lambda line: report.out.say(f"  [dim]{plain(line)}[/dim]"))
-    report.out.say(f"  {proofs.passed} of {proofs.tasks} tasks proved")
-    report.note("proofs", proof_summary(proofs))
-    report.check("every task is proved", not proofs.failures and proofs.tasks > 0)
-    stack.wait_for_engine()
+    _prove(stack, report)
+    with report.working("vLLM is loading; half a minute or more"):
+        stack.wait_for_engine()
     stack.start_policy()
     stack.start_gateway()
     report.stage("attempts", f"{GROUP_SIZE} scripted attempts a group, scored by vLLM, graded")
     learner = stack.start_learner(recipe, report.learner_overrides(GROUP_SIZE))
     token = stack.state.secrets()["gateway_infra"]
     with GatewayClient(stack.address("gateway", "grpc"), token) as gateway:
-
-        def tick() -> None:
-            stack.fail_when_one_died()
-
-        first = gateway.wait_for_version(report.run_id, 0, ANNOUNCE_SECONDS, tick)
+        with report.working("the learner is loading and announces its weights as version 0"):
+            first = gateway.wait_for_version(
+                report.run_id, 0, ANNOUNCE_SECONDS, stack.fail_when_one_died
+            )
         report.out.say(f"  policy version 0 is in service, weights {first[:12]}…")
-        _play_groups(stack, report, gateway)
-        report.stage(
-            "training", "take, admit, advantage, loss, step, checkpoint, acknowledge, publish"
-        )
-        _wait_for_learner(stack, learner)
+        with report.working("the attempts run"):
+            _play_groups(stack, report, gateway)
+        report.stage("training", "admit, advantage, loss, step, checkpoint, acknowledge, publish")
+        with report.working("the learner steps"):
+            _wait_for_learner(stack, learner)
         last = gateway.status().in_service
     report.training(first, last)
     report.stage("one attempt", "the conversation, what it did to the database, and its verdict")
     _show_attempt(report)
     report.stage("summary", "every group was published once, consumed once and trained once")
     report.ledger(stack.redis_url)
+
+
+def _prove(stack: Stack, report: Demo) -> None:
+    with report.working("proving"):
+        proofs = stack.prove(DOMAIN, lambda line: report.out.say(f"  [dim]{plain(line)}[/dim]"))
+    report.out.say(
+        f"  {proofs.passed} of {proofs.tasks} tasks proved, "
+        f"{proofs.mutants_killed} of {proofs.mutants} mutants caught"
+    )
+    report.note("proofs", proof_summary(proofs))
+    report.check("every task is proved", not proofs.failures and proofs.tasks > 0)
 
 
 def _play_groups(stack: Stack, report: Demo, gateway: GatewayClient) -> None:
@@ -144,7 +160,7 @@ def _play_groups(stack: Stack, report: Demo, gateway: GatewayClient) -> None:
             )
 
 
-def _wait_for_learner(stack: Stack, learner: Any) -> None:
+def _wait_for_learner(stack: Stack, learner: Child) -> None:
     deadline = time.monotonic() + TRAIN_SECONDS
     while learner.exit_status is None:
         stack.fail_when_one_died()

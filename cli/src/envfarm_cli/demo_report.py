@@ -9,6 +9,7 @@ from typing import Any
 import redis
 from envfarm import streams
 from envfarm.v1 import policy_pb2
+from rich.status import Status
 
 from envfarm_cli import records
 from envfarm_cli.learner_config import Overrides
@@ -37,6 +38,10 @@ class Demo:
         self.out.say(
             f"[b]{self._stage}/{STAGES} {plain(title)}[/b]  {plain(line)}  [dim]{seconds:.0f} s[/dim]"
         )
+
+    def working(self, text: str) -> Status:
+        """A spinner while something takes its time; `with` ends it."""
+        return self.out.console.status(f"[dim]{plain(text)}[/dim]")
 
     def note(self, name: str, value: Any) -> None:
         """A fact for the summary."""

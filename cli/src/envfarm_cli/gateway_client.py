@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 import grpc
-from envfarm.v1 import gateway_service_pb2, gateway_service_pb2_grpc
+from envfarm.v1 import gateway_service_pb2, gateway_service_pb2_grpc, policy_pb2
 
 from envfarm_cli.failure import Failure
 
@@ -25,6 +25,13 @@ class GatewayClient:
     def status(self) -> gateway_service_pb2.GetStatusResponse:
         return self._stub.GetStatus(
             gateway_service_pb2.GetStatusRequest(), metadata=self._metadata, timeout=CALL_SECONDS
+        )
+
+    def announce(self, update: policy_pb2.WeightUpdate) -> None:
+        self._stub.AnnouncePolicy(
+            gateway_service_pb2.AnnouncePolicyRequest(update=update),
+            metadata=self._metadata,
+            timeout=CALL_SECONDS,
         )
 
     def submit(self, request: gateway_service_pb2.SubmitJobRequest) -> None:

@@ -31,6 +31,9 @@ def write_config(path: Path, base: Path, overrides: Overrides) -> Path:
         ) from error
     plain = {key: value for key, value in values.items() if not isinstance(value, dict)}
     sections = {key: value for key, value in values.items() if isinstance(value, dict)}
+    if "dir" in sections.get("run", {}):
+        # The learner runs in the state folder; the file means the folder where the user stands.
+        sections["run"]["dir"] = str(Path(sections["run"]["dir"]).absolute())
     lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
     for section, content in merge(sections, overrides).items():
         # JSON's strings, numbers, booleans and arrays are TOML's as well.

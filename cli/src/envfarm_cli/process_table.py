@@ -50,11 +50,17 @@ def group_members(leader: Identity) -> list[int]:
 
 
 def end_group(leader: Identity, *, grace_seconds: float) -> int:
-    """SIGTERM to the leader, SIGKILL to what is left of its group; returns how many were alive."""
+    """SIGTERM to the leader, then to orphans of its group, at last SIGKILL to what is left.
+
+    Returns how many were alive.
+    """
     members = group_members(leader)
     if not members:
         return 0
-    signal_process(leader.pid if leader.pid in members else members[0], signal.SIGTERM)
+    for pid in members if leader.pid not in members else [leader.pid]:
+        signal_process(pid, signal.SIGTERM)
+        # One that was stopped would never hear it.
+        signal_process(pid, signal.SIGCONT)
     deadline = time.monotonic() + grace_seconds
     while (alive := group_members(leader)) and time.monotonic() < deadline:
         if leader.pid not in alive:

@@ -52,11 +52,6 @@ def prove(
                 on_line(line)
         seen = len(lines)
         if tick:
-            tick_others()
-
-    def tick_others() -> None:
-        # A failed proof ends with status 1; that is our report, not a dead part of the stack.
-        if tick and child.exit_status is None:
             tick()
 
     children.wait_end(child, follow)

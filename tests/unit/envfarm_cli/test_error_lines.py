@@ -1,13 +1,17 @@
 """Whatever goes wrong ends in one line on stderr, an exit code, and never a traceback."""
 
+import errno
 import json
+import os
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from envfarm.errors import ConfigError, EngineError, Unauthenticated, UnknownTask
 
+from envfarm_cli.failure import as_failure
 from envfarm_cli.main import main
 
 DOMAINS = Path(__file__).parents[3] / "domains"
@@ -143,3 +147,33 @@ def test_a_record_that_does_not_exist_is_named(capsys, tmp_path):
     code, said = run(capsys, "episode", "show", "ghost", "--records", str(tmp_path))
     assert code == 2
     assert "there is no attempt 'ghost'" in said
+
+
+def test_a_full_disk_says_where_and_what_to_do(tmp_path):
+    failure = as_failure(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/state.json"))
+    assert failure.message == "/data/state.json: No space left on device"
+    assert "--state-dir" in failure.hint
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("bad file"), 2),
+        (Unauthenticated("who are you"), 2),
+        (UnknownTask("no such task"), 2),
+        (EngineError("dead"), 1),
+        (ConnectionRefusedError(111, "Connection refused"), 3),
+        (ValueError("a fault of ours"), 1),
+    ],
+)
+def test_every_error_has_an_exit_code(error, code):
+    assert as_failure(error).exit_code == code
+
+
+def test_the_demo_looks_for_its_files_before_it_starts_anything(capsys, tmp_path):
+    missing = str(tmp_path / "none.toml")
+    arguments = ("demo", "--recipe", missing, "--domains", str(DOMAINS))
+    code, said = run(capsys, *arguments, "--state-dir", str(tmp_path / "state"))
+    assert code == 2
+    assert missing in said
+    assert not (tmp_path / "state").exists()

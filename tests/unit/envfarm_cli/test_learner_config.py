@@ -24,6 +24,14 @@ def test_overrides_win_and_the_rest_stays(tmp_path):
     assert stat.S_IMODE(made.stat().st_mode) == 0o600
 
 
+def test_a_relative_run_folder_is_where_the_user_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    base, made = tmp_path / "base.toml", tmp_path / "made.toml"
+    base.write_text('[run]\ndir = "runs/x"\n')
+    write_config(made, base, {})
+    assert tomllib.loads(made.read_text())["run"]["dir"] == str(tmp_path / "runs/x")
+
+
 def test_a_file_that_is_no_toml_is_named(tmp_path):
     base = tmp_path / "base.toml"
     base.write_text("[run\n")

@@ -1,0 +1,15 @@
+"""One state folder in which the tiny model is made and the tasks are proved once."""
+
+import pytest
+
+from tests.support.envfarm_command import Envfarm
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory) -> Envfarm:
+    farm = Envfarm(tmp_path_factory.mktemp("state"))
+    try:
+        farm.up()
+    finally:
+        farm.run("down")
+    return farm
