@@ -89,7 +89,7 @@ async def serve(
     """Start a server on host:port (port 0 chooses one); returns it with its port."""
     server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=OPTIONS)
     register(server)
-    checker = health.aio.HealthServicer()
+    checker = health.aio.HealthServicer()  # pyright: ignore[reportAttributeAccessIssue]
     health_pb2_grpc.add_HealthServicer_to_server(checker, server)
     await checker.set("", health_pb2.HealthCheckResponse.SERVING)
     try:
