@@ -14,6 +14,7 @@ from rollout_gateway.chat.render import Renderer
 from rollout_gateway.chat.vocabulary import Vocabulary
 from rollout_gateway.engine import Engine
 from rollout_gateway.environment import Environment
+from rollout_gateway.files import lock_folder
 from rollout_gateway.grading import Grader
 from rollout_gateway.group_run import GroupParts
 from rollout_gateway.jobs import Jobs
@@ -35,6 +36,7 @@ log = logging.get(__name__)
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; jobs that run then go on at the next start."""
     stop = lifecycle.stop_event()
+    lock = lock_folder(settings.state_dir)
     instruments = Instruments("rollout-gateway")
     parts = _rollout_parts(settings, instruments)
     versions = Versions(parts.policy, settings.state_dir / "versions.json", instruments)
@@ -69,6 +71,7 @@ async def serve(settings: Settings) -> None:
         await parts.policy.close()
         await publisher.close()
         jobs.close()
+        lock.close()
         lifecycle.remove_ready(settings.ready_file)
 
 

@@ -1,10 +1,28 @@
 """Small files that survive a kill at any moment: written aside, then renamed."""
 
+import fcntl
 import json
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from envfarm.errors import ConfigError
+
+
+def lock_folder(folder: Path) -> IO[bytes]:
+    """Keep the folder for this process until the file is closed; ConfigError when it is taken."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("wb")
+    except OSError as error:
+        raise ConfigError(f"cannot use {folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise ConfigError(
+            f"{folder} is in use by another gateway", hint="stop it, or choose another folder"
+        ) from error
+    return lock
 
 
 def write_bytes(path: Path, data: bytes) -> None:

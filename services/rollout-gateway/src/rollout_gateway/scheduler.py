@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 
-from envfarm.errors import EnvfarmError, InvalidArgument, StreamError, UnknownTask
+from envfarm.errors import EnvfarmError, InvalidArgument, RequestError, StreamError, UnknownTask
 from envfarm.v1 import group_pb2, task_pb2
 from envfarm_common import logging
 
@@ -62,6 +62,8 @@ class Scheduler:
             return known
         try:
             tasks = await self._parts.rollouts.environment.tasks()
+        except RequestError:
+            raise
         except EnvfarmError as error:
             log.warning("tasks not checked yet", job_id=spec.job_id, error=error.message)
         else:
@@ -138,6 +140,8 @@ class Scheduler:
         while True:
             try:
                 tasks = await self._parts.rollouts.environment.tasks()
+            except RequestError:  # a wrong token stays wrong
+                raise
             except EnvfarmError as error:
                 log.warning("no env-server answers", error=error.message)
                 with job.waits_for("env"):
