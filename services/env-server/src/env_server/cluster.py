@@ -64,7 +64,8 @@ class Cluster:
         except psycopg.ProgrammingError as error:
             raise ConfigError(f"ENV_SERVER_DSN is not a DSN: {error}") from error
         except psycopg.OperationalError as error:
-            raise DatabaseError(f"cannot reach Postgres: {str(error).strip()}") from error
+            words = " ".join(str(error).split())
+            raise DatabaseError(f"cannot reach Postgres: {words}") from error
         await _require(guard, connections)
         await guard.execute(_LOCK, (instance,))
         await _shared_roles(guard)

@@ -29,6 +29,8 @@ log = logging.get(__name__)
 PREFIX = "envfarm-pg-"
 ROOM_BYTES = 2 << 30
 """Free bytes that a memory-backed folder must have to be used."""
+MAX_BASE_BYTES = 60
+"""A socket's whole path has at most 107 bytes; ours adds /envfarm-pg-xxxxxxxx/socket/.s.PGSQL.5432."""
 START_SECONDS = 60.0
 SUPERUSER = "postgres"
 
@@ -59,6 +61,7 @@ class EmbeddedPostgres:
             sweep(place)
         drop_to = _account(user) if os.geteuid() == 0 else None
         folder, lock = _claim(base, drop_to)
+        process = None
         try:
             binary = _reachable(binary, folder) if drop_to else binary
             password = secrets.token_urlsafe(24)
@@ -74,6 +77,8 @@ class EmbeddedPostgres:
             cluster = cls(folder, lock, process, conninfo)
             await cluster._wait_until_ready()
         except BaseException:
+            if process and process.returncode is None:
+                process.kill()
             remove(folder)
             os.close(lock)
             raise
@@ -189,6 +194,16 @@ def _account(user: str) -> tuple[int, int]:
 
 
 def _claim(base: Path, account: tuple[int, int] | None) -> tuple[Path, int]:
+    if account and not _open_to_all(base):
+        raise ConfigError(
+            f"the account of Postgres cannot reach {base}",
+            hint="choose a folder whose parents all allow search by others (mode o+x)",
+        )
+    if len(os.fsencode(base)) > MAX_BASE_BYTES:
+        raise ConfigError(
+            f"{base} is too long for the path of a Unix socket",
+            hint=f"choose a folder whose path has at most {MAX_BASE_BYTES} bytes",
+        )
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
     lock = os.open(folder / "owner.lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -196,11 +211,6 @@ def _claim(base: Path, account: tuple[int, int] | None) -> tuple[Path, int]:
     if account:
         for path in (folder, folder / "socket"):
             os.chown(path, *account)
-        if not _open_to_all(base):
-            raise ConfigError(
-                f"the account of Postgres cannot reach {base}",
-                hint="choose a folder whose parents all allow search by others (mode o+x)",
-            )
     return folder, lock
 
 
@@ -245,7 +255,11 @@ async def _initdb(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    output, _ = await process.communicate()
+    try:
+        output, _ = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        raise
     password_file.unlink()
     if process.returncode:
         words = output.decode(errors="replace").strip().splitlines()

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from envfarm_common.settings import ServiceSettings
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 
@@ -41,6 +41,11 @@ class Settings(ServiceSettings):
     max_lease_seconds: float = Field(3600.0, gt=0)
     call_deadline_seconds: float = Field(10.0, gt=0)
     """Longest tool call; then it is cancelled and rolled back."""
+
+    @field_validator("memory_dir", mode="before")
+    @classmethod
+    def _none_when_empty(cls, value: object) -> object:
+        return None if value == "" else value
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

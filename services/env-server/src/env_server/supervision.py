@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import psycopg
-from envfarm.errors import DatabaseError, EnvfarmError
+from envfarm.errors import DatabaseError, EnvfarmError, boundary
 from envfarm_common import logging
 from envfarm_common.metrics import Instruments
 
@@ -42,6 +42,10 @@ class Supervision:
 
     async def start(self) -> None:
         """Errors say what is wrong with the settings, the worlds or the Postgres."""
+        with boundary(DatabaseError, "Postgres", psycopg.Error):
+            await self._start()
+
+    async def _start(self) -> None:
         catalog = self._episodes.catalog
         conninfo = await self._backend.start()
         self._cluster = cluster = await Cluster.connect(
@@ -49,10 +53,7 @@ class Supervision:
         )
         templates = {}
         for world_id, world in catalog.worlds.items():
-            try:
-                templates[world_id] = await cluster.build_template(world)
-            except psycopg.Error as error:
-                raise DatabaseError(f"template of {world_id}: {error}") from error
+            templates[world_id] = await cluster.build_template(world)
         self._slots = Slots(
             cluster,
             templates,
@@ -73,7 +74,7 @@ class Supervision:
             while self._slots is None:
                 try:
                     await self.start()
-                except (EnvfarmError, psycopg.Error, OSError) as error:
+                except (EnvfarmError, OSError) as error:
                     log.error("postgres cannot be started yet", error=str(error))
                     await self._release()
                     await asyncio.sleep(RETRY_SECONDS)

@@ -96,7 +96,9 @@ def build_tool(access: Access, function: Callable[..., Awaitable[Any]]) -> Tool:
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (hints[parameter.name], default)
     try:
-        model = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+        model = create_model(
+            name, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields
+        )
         schema = _untitled(model.model_json_schema())
     except PydanticUserError as error:
         raise BrokenWorld(f"tool {name}: {error.message}") from error
