@@ -45,8 +45,13 @@ def postmaster(folder: Path) -> int:
     return int((folder / "data/postmaster.pid").read_text().splitlines()[0])
 
 
+def segment(folder: Path) -> str:
+    """Id of the System V segment that the Postgres of `folder` holds."""
+    return (folder / "data/postmaster.pid").read_text().splitlines()[6].split()[1]
+
+
 def shared_memory() -> set[str]:
-    """Ids of System V segments."""
+    """Ids of all System V segments."""
     return {line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]}
 
 
