@@ -39,9 +39,7 @@ def write_proof(name: str, figures: dict[str, Any]) -> Path:
             ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout.strip()
 
-    changed = [
-        line for line in git("status", "--porcelain").splitlines() if "proofs/" not in line
-    ]
+    changed = [line for line in git("status", "--porcelain").splitlines() if "proofs/" not in line]
     path = ROOT / "proofs" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from envfarm.errors import ConfigError
+from envfarm_common import strict_yaml
 
 from envfarm_cli.failure import BadInput
 
@@ -65,20 +66,12 @@ def find_task(domains: Path, task_id: str) -> TaskFiles:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in `path`; BadInput names file and line."""
+    if not path.exists():
+        raise BadInput(f"{path} is missing")
     try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise BadInput(f"{path} is missing") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: cannot be read: {error}") from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise BadInput(
-            f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {error.problem}",
-            hint="correct that line",
-        ) from error
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path}:1: not valid YAML: {error}") from error
+        value = strict_yaml.read(path)
+    except ConfigError as error:
+        raise BadInput(error.message, hint="correct that line") from error
     if not isinstance(value, dict):
         raise BadInput(f"{path}:1: a mapping of keys is expected")
     return value

@@ -59,14 +59,17 @@ def test_a_task_without_a_script_is_the_users_failure(tmp_path: Path):
     ("text", "message"),
     [
         ("task: shop/late\nscript: [", r"late.yaml:2"),
-        ("task: shop/late\nbogus: 1\n", r"late.yaml:2: unknown key 'bogus'"),
+        ("task: shop/late\nbogus: 1\n", r"late.yaml:2: bogus: Extra inputs"),
         ("task: shop/other\n", r"its place says 'shop/late'"),
-        ("task: shop/late\nend_after: '('\n", r"late.yaml:2.*no regular expression"),
-        ("task: shop/late\nscript:\n  - when: x\n", r"entry 1: needs exactly"),
-        ("task: shop/late\nscript:\n  - {when: '[', say: x}\n", r"no regular expression"),
-        ("task: shop/late\nscript: x\n", r"script must be a list"),
-        ("- x\n", r"late.yaml:1: a mapping"),
-        ("", r"a mapping"),
+        ("task: shop/late\nend_after: '('\n", r"late.yaml:2: end_after.*valid regular"),
+        ("task: shop/late\nscript:\n  - when: x\n", r"late.yaml:3: script.0.say: Field required"),
+        (
+            "task: shop/late\nscript:\n  - {when: '[', say: x}\n",
+            r"late.yaml:3: script.0.when.*valid regular",
+        ),
+        ("task: shop/late\nscript: x\n", r"late.yaml:2: script: .*valid list"),
+        ("- x\n", r"late.yaml:1: Input should be a valid dict"),
+        ("", r"late.yaml:1: the file is empty"),
     ],
 )
 def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, text: str, message: str):

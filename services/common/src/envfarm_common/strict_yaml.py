@@ -53,6 +53,11 @@ def load(path: Path, model: type[M]) -> M:
         raise ConfigError(f"{path}:{line}: {where + ': ' if where else ''}{message}") from error
 
 
+def read(path: Path) -> Any:
+    """The file as plain values; ConfigError names file and line of the first mistake."""
+    return _read(path)[0]
+
+
 def _read(path: Path) -> tuple[Any, Lines]:
     try:
         text = path.read_text(encoding="utf-8")
@@ -70,9 +75,11 @@ def _read(path: Path) -> tuple[Any, Lines]:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: {error.problem}") from error
+        raise ConfigError(
+            f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {error.problem}"
+        ) from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}:1: {error}") from error
+        raise ConfigError(f"{path}:1: not valid YAML: {error}") from error
 
 
 def _build(loader: _Loader, node: yaml.Node, at: tuple[Any, ...], lines: Lines, path: Path) -> Any:
