@@ -1,7 +1,8 @@
 """One learner at a time: a Redis key that expires, with an epoch that only rises.
 
 The holder renews from a thread. Whoever holds it must call `check` before anything that others can
-see; it looks at the local clock, so a process that slept through its lease stops without asking.
+see. A process that slept through its lease asks before it goes on: the lease is still its own if no
+other epoch was given out meanwhile, for then nobody else can have acted; else it stops.
 """
 
 import threading
@@ -18,8 +19,11 @@ redis.call('SET', KEYS[1], epoch, 'PX', ARGV[1])
 return epoch
 """
 _RENEW = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
 """
 _RELEASE = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -68,7 +72,10 @@ class Lease:
     def check(self) -> None:
         """Raise FencedError when the lease is no longer ours."""
         if not self._lost and time.monotonic() - self._renewed_at >= self._seconds:
-            self._lost = f"it was not renewed for {self._seconds:g} s"
+            try:
+                self._renew()
+            except redis.RedisError:
+                self._lost = f"it was not renewed for {self._seconds:g} s"
         if self._lost:
             raise FencedError(f"the lease {self.key} of epoch {self.epoch} is lost: {self._lost}")
 
@@ -83,15 +90,20 @@ class Lease:
 
     def _keep(self) -> None:
         while not self._stop.wait(self._seconds / 4):
-            before = time.monotonic()
             try:
-                kept = self._client.eval(_RENEW, 1, self.key, str(self.epoch), self._milliseconds())
+                self._renew()
             except redis.RedisError:
                 continue  # `check` decides by the clock
-            if not kept:
-                self._lost = "another learner took it, or it expired"
+            if self._lost:
                 return
+
+    def _renew(self) -> None:
+        before = time.monotonic()
+        keys, milliseconds = (self.key, self._counter), self._milliseconds()
+        if self._client.eval(_RENEW, 2, *keys, str(self.epoch), milliseconds):
             self._renewed_at = before
+        else:
+            self._lost = "another learner took it"
 
     def _milliseconds(self) -> int:
         return int(self._seconds * 1000)
