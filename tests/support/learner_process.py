@@ -16,7 +16,7 @@ CONFIG = ROOT / "learner/configs/tiny-cpu.toml"
 
 def make_tiny_model(folder: Path, text: Path, seed: int = 5) -> Path:
     command = [sys.executable, "-m", "learner.tiny_model", "--out", folder, "--text", text]
-    subprocess.run([*command, "--seed", str(seed)], check=True, timeout=120, capture_output=True)
+    subprocess.run([*command, "--seed", str(seed)], check=True, timeout=240, capture_output=True)
     return folder
 
 
@@ -34,6 +34,8 @@ class LearnerProcess:
             "PATH": os.environ["PATH"],
             "HOME": os.environ["HOME"],
             "LEARNER_GATEWAY_TOKEN": TOKEN,
+            # The model is too small to share, and other processes want the cores.
+            "OMP_NUM_THREADS": "1",
         }
         self._stderr = (run_dir / "stderr.log").open("ab")
         self._stdout = (run_dir / "stdout.log").open("ab")
@@ -51,7 +53,7 @@ class LearnerProcess:
         self._stderr.close()
         self._stdout.close()
 
-    def wait(self, seconds: float = 120) -> int:
+    def wait(self, seconds: float = 240) -> int:
         return self.process.wait(seconds)
 
     def kill(self) -> None:
@@ -61,7 +63,7 @@ class LearnerProcess:
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)
 
-    def wait_for(self, what: str, condition, seconds: float = 90) -> None:
+    def wait_for(self, what: str, condition, seconds: float = 240) -> None:
         """Poll; a learner that ends meanwhile fails the wait with its last words."""
 
         def met() -> bool:

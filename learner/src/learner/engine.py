@@ -184,4 +184,6 @@ def _join_group_of_one() -> None:
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     settings.declare_local_rank()
+    # One process shares memory with nobody; left alone, DeepSpeed compiles an op for it.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # pyright: ignore[reportAttributeAccessIssue]
     deepspeed.init_distributed(dist_backend="gloo", auto_mpi_discovery=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import redis
 from envfarm.errors import ConfigError, StreamError, boundary
-from redis.backoff import NoBackoff
+from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.retry import Retry
 
 from learner import checkpoint, settings
@@ -89,12 +89,17 @@ def _write_config(config: Config) -> None:
 
 def _connect(url: str) -> redis.Redis:
     try:
-        client = redis.Redis.from_url(url, socket_timeout=SOCKET_SECONDS)
+        client = redis.Redis.from_url(url, socket_timeout=SOCKET_SECONDS, retry=_patience())
     except ValueError as error:
         raise ConfigError(f"stream.redis_url: {error}") from error
     with boundary(StreamError, f"stream.redis_url: no Redis at {_place(client)}", redis.RedisError):
         client.ping()
     return client
+
+
+def _patience() -> Retry:
+    """Of the commands that may be sent twice: a dropped connection is no reason to stop."""
+    return Retry(ExponentialBackoff(cap=1.0, base=0.05), 6)
 
 
 def _reader(config: Config) -> redis.Redis:

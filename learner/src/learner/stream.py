@@ -167,19 +167,19 @@ class GroupStream:
         trained = [record.group_id for record in records if record.fate == TRAINED]
         for _ in range(ACKNOWLEDGE_TRIES):
             with self._client.pipeline(transaction=True) as pipe:
-                pipe.watch(self._lease.key)
-                if pipe.get(self._lease.key) != str(self._lease.epoch).encode():
-                    raise FencedError(f"the lease {self._lease.key} is held by another learner")
-                pipe.multi()
-                if trained:
-                    pipe.sadd(streams.trained_ids(self._run_id), *trained)
-                pipe.xack(self._name, streams.CONSUMER_GROUP, *entry_ids)
-                pipe.xdel(self._name, *entry_ids)
                 try:
+                    pipe.watch(self._lease.key)
+                    if pipe.get(self._lease.key) != str(self._lease.epoch).encode():
+                        raise FencedError(f"the lease {self._lease.key} is not ours any more")
+                    pipe.multi()
+                    if trained:
+                        pipe.sadd(streams.trained_ids(self._run_id), *trained)
+                    pipe.xack(self._name, streams.CONSUMER_GROUP, *entry_ids)
+                    pipe.xdel(self._name, *entry_ids)
                     pipe.execute()
                     return
                 except redis.WatchError:
-                    continue  # the renewal thread touched the key
+                    continue  # the renewal thread touched the key, or the connection broke
         raise StreamError(f"{self._lease.key} changed {ACKNOWLEDGE_TRIES} times in a row")
 
 
