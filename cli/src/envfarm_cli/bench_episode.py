@@ -1,9 +1,7 @@
 """`envfarm bench episode`: open, call, seal, grade, close, through every door, beside the floor."""
 
 import asyncio
-import shutil
 import statistics
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +27,7 @@ from envfarm_cli.failure import Failure
 from envfarm_cli.output import EXIT_CODES, OK, Output
 from envfarm_cli.service_specs import StackOptions
 from envfarm_cli.stack import Stack
+from envfarm_cli.state_apart import state_apart
 from envfarm_cli.state_dir import StateDir
 
 app = typer.Typer(
@@ -72,13 +71,7 @@ def episode(
     """
     out, domains = Output(json), domains.absolute()
     golden = _golden(domains)
-    parent = StateDir(state_dir)
-    parent.make()
-    apart = StateDir(Path(tempfile.mkdtemp(prefix="bench-", dir=parent.path)))
-    try:
-        # The env-server's Postgres may run under another account.
-        apart.path.chmod(0o711)
-        apart.make()
+    with state_apart(StateDir(state_dir), "bench") as apart:
         with out.console.status("starting an env-server and a grader"):
             options = StackOptions(domains=domains, engine="scripted")
             with Stack(apart, options, lambda line: None) as stack:
@@ -92,8 +85,6 @@ def episode(
             floor = bench_floor.measure(
                 domains, "orders", golden[0], min(episodes, 400), apart.path / "floor"
             )
-    finally:
-        shutil.rmtree(apart.path, ignore_errors=True)
     if timings.wrong_verdicts:
         raise Failure(f"{timings.wrong_verdicts} of {episodes} verdicts were wrong")
     figures = {

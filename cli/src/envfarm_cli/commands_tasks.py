@@ -1,7 +1,5 @@
 """`envfarm tasks list`, `show` and `validate`."""
 
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +19,7 @@ from envfarm_cli.domain_files import TaskFiles, find_task, find_tasks, read_yaml
 from envfarm_cli.output import EXIT_CODES, FAILED, OK, Output, plain
 from envfarm_cli.proofs import Proofs, prove
 from envfarm_cli.service_specs import StackOptions
+from envfarm_cli.state_apart import state_apart
 from envfarm_cli.state_dir import StateDir
 
 app = typer.Typer(
@@ -108,9 +107,7 @@ def validate(
     for files in chosen:
         for path in (files.public, files.user, files.private):
             read_yaml(path)
-    state = StateDir(state_dir)
-    state.make()
-    proofs = _prove_apart(state, domains.absolute(), domain, tasks or [], out)
+    proofs = _prove_apart(StateDir(state_dir), domains.absolute(), domain, tasks or [], out)
     failed = {task for task, _ in proofs.failures}
     for task, reason in proofs.failures:
         out.say(f"[red]✗[/red] {plain(task)}: {plain(reason)}")
@@ -135,11 +132,7 @@ def summary(proofs: Proofs) -> dict[str, Any]:
 def _prove_apart(
     state: StateDir, domains: Path, domain: str, tasks: list[str], out: Output
 ) -> Proofs:
-    apart = StateDir(Path(tempfile.mkdtemp(prefix="validate-", dir=state.path)))
-    try:
-        # The env-server's Postgres may run under another account.
-        apart.path.chmod(0o711)
-        apart.make()
+    with state_apart(state, "validate") as apart:
         with out.console.status("starting an env-server") as progress, ChildSet() as children:
             spec = service_specs.env_server(apart, StackOptions(domains=domains))
             server = children.start(
@@ -165,8 +158,6 @@ def _prove_apart(
                 tasks=tasks,
                 on_line=on_line,
             )
-    finally:
-        shutil.rmtree(apart.path, ignore_errors=True)
 
 
 def _public(files: TaskFiles) -> dict[str, Any]:
