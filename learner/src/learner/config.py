@@ -5,6 +5,7 @@ recipe; its hash stands in every checkpoint and a resumed run must have the same
 where things are and when to stop.
 """
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -18,6 +19,7 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     ValidationError,
+    field_serializer,
     model_validator,
 )
 
@@ -109,6 +111,11 @@ class Stream(Section):
     def _absent_store_dir(cls, values: Any) -> Any:
         # TOML has no null.
         return {"store_dir": None, **values} if isinstance(values, dict) else values
+
+    @field_serializer("redis_url", when_used="json")
+    def _without_password(self, url: str) -> str:
+        """What is written beside a run holds no secret."""
+        return re.sub(r"(?<=:)[^:@/]+(?=@)", "***", url)
 
 
 class Gateway(Section):

@@ -87,3 +87,18 @@ def test_an_override_may_hold_text_numbers_and_lists():
         (0.8, 0.9),
         7,
     )
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:s3cret@127.0.0.1:6379/0", "redis://:***@127.0.0.1:6379/0"),
+        ("rediss://user:s3cret@host/1", "rediss://user:***@host/1"),
+        ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
+        ("unix:///run/redis.sock", "unix:///run/redis.sock"),
+    ],
+)
+def test_the_written_configuration_holds_no_password(url: str, shown: str):
+    config = load(TINY, [f"stream.redis_url={url}"])
+    assert config.stream.redis_url == url
+    assert config.model_dump(mode="json")["stream"]["redis_url"] == shown

@@ -1,0 +1,52 @@
+"""The command line: one line for what is wrong, results on stdout."""
+
+from pathlib import Path
+
+import pytest
+
+from learner.__main__ import main
+from learner.config import load
+from learner.settings import TOKEN_VARIABLE, gateway_token, require_single_process
+
+TINY = str(Path(__file__).parents[3] / "learner/configs/tiny-cpu.toml")
+
+
+def test_check_prints_the_recipes_hash(capsys: pytest.CaptureFixture[str]):
+    assert main(["check", "--config", TINY]) == 0
+    assert capsys.readouterr().out.strip() == load(Path(TINY), []).recipe_hash()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["check", "--config", "/no/such.toml"], "/no/such.toml"),
+        (["check", "--config", TINY, "--set", "loss.kl=1"], "loss.kl: Extra inputs"),
+    ],
+)
+def test_a_wrong_configuration_is_one_line(arguments, words, capsys: pytest.CaptureFixture[str]):
+    assert main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ConfigError: ")
+    assert captured.err.count("\n") == 1
+    assert words in captured.err
+
+
+def test_the_token_comes_from_the_file_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(TOKEN_VARIABLE, "from-environment")
+    (tmp_path / "token").write_text("from-file\n")
+    assert gateway_token(tmp_path / "token") == "from-file"
+    assert gateway_token(None) == "from-environment"
+
+
+def test_no_token_and_a_launcher_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from envfarm.errors import ConfigError
+
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    with pytest.raises(ConfigError, match="no token for the gateway"):
+        gateway_token(None)
+    with pytest.raises(ConfigError, match="cannot read"):
+        gateway_token(tmp_path / "absent")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="WORLD_SIZE is 2"):
+        require_single_process()
