@@ -22,7 +22,7 @@ def test_a_killed_env_server_gateway_or_learner_loses_and_repeats_nothing(tmp_pa
         wait_until(lambda: run.job().rollouts_running > 0, "attempts run", 120)
         run.kill("gateway")
         run.wait_for_learner()
-        wait_until(lambda: run.job().groups_published == UPDATES, "the job is done", 60)
+        run.wait_for_job(60)
         ids, steps = run.ids(), run.steps()
         versions = json.loads((tmp_path / "gateway" / "versions.json").read_text())
 

@@ -6,6 +6,7 @@ Used by the end-to-end test (one kill of each kind) and by the proof (many round
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -117,8 +118,19 @@ class WholeRun:
         }
         restart[name]()
 
-    def wait_until_trained(self, groups: int, seconds: float = 300) -> None:
-        wait_until(lambda: len(self.steps()) >= groups, f"{groups} updates", seconds)
+    def pause(self, seconds: float) -> None:
+        """Let the run go on for a while; shorter when the learner is done."""
+        learner, end = self.stack.find("learner"), time.monotonic() + seconds
+        wait_until(
+            lambda: time.monotonic() >= end or (learner and learner.exit_status is not None),
+            "the pause",
+            seconds + 30,
+        )
+
+    def wait_for_job(self, seconds: float) -> None:
+        wait_until(
+            lambda: self.job().state != gateway_service_pb2.JOB_STATE_RUNNING, "the job", seconds
+        )
 
     def wait_for_learner(self, seconds: float = 600) -> None:
         learner = self.stack.find("learner")
