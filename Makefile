@@ -14,7 +14,7 @@ STAMP := $(VENV)/.ready-$(shell cat requirements/*.txt requirements/setup.sh */p
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
-setup: $(STAMP) ## once: virtual environment, wheels, DeepSpeed's C++ ops, the vllm metadata package
+setup: $(STAMP) ## once: virtual environment, wheels, the vllm metadata package, our own packages
 
 $(STAMP):
 	@PYTHON=$(PYTHON) VENV=$(VENV) TORCH_INDEX=$(TORCH_INDEX) bash requirements/setup.sh

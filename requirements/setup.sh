@@ -13,7 +13,6 @@ if [ ! -x "$VENV/bin/python" ]; then
   say "virtual environment in $VENV"
   "$PYTHON" -m venv "$VENV" || fail "python -m venv did not work; Debian needs the python3-venv package"
 fi
-export PATH="$(cd "$VENV" && pwd)/bin:$PATH" # ninja, for DeepSpeed
 pip=("$VENV/bin/python" -m pip --disable-pip-version-check --quiet --quiet)
 
 say "wheels of requirements/lock.txt (about 200; the first time takes minutes)"
@@ -35,6 +34,4 @@ for folder in proto services/common services/env-server services/grader services
 done
 "${pip[@]}" install --no-deps --no-build-isolation "${own[@]}"
 
-say "DeepSpeed's C++ ops"
-"$VENV/bin/python" requirements/build_ops.py
 say "done"

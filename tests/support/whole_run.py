@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import redis
 from envfarm import streams
@@ -53,7 +54,8 @@ class WholeRun:
     """`with WholeRun(folder, updates=4) as run`: everything is up and version 0 is in service."""
 
     def __init__(self, folder: Path, *, updates: int, run_id: str = "whole"):
-        self.folder, self.updates, self.run_id, self.job_id = folder, updates, run_id, f"{run_id}-j"
+        self.folder, self.updates, self.run_id = folder, updates, run_id
+        self.jobs: list[str] = []
         self.state = StateDir(folder / "state")
         self.options = StackOptions(
             domains=ROOT / "domains",
@@ -85,20 +87,29 @@ class WholeRun:
         self.stack.stop()
 
     def submit(self) -> None:
+        """One more wave of groups, one per task."""
         request = gateway_service_pb2.SubmitJobRequest(
-            job_id=self.job_id,
+            job_id=f"{self.run_id}-{len(self.jobs)}",
             run_id=self.run_id,
-            task_ids=[TASKS[number % len(TASKS)] for number in range(self.updates)],
+            task_ids=TASKS,
             groups_per_task=1,
             group_size=GROUP_SIZE,
             publish=True,
         )
         with self._gateway() as gateway:
             gateway.submit(request)
+        self.jobs.append(request.job_id)
+
+    def submit_when_trained(self) -> None:
+        """The next wave, if there is one and every group before it was trained."""
+        owed = len(self.jobs) * len(TASKS)
+        if owed < self.updates and len(self.steps()) >= owed:
+            self.submit()
 
     def job(self) -> gateway_service_pb2.JobStatus:
+        """The last wave."""
         with self._gateway() as gateway:
-            return next(job for job in gateway.status().jobs if job.job_id == self.job_id)
+            return next(job for job in gateway.status().jobs if job.job_id == self.jobs[-1])
 
     def kill(self, name: str) -> None:
         """Kill -9 one process and start it again where it was."""
@@ -135,10 +146,15 @@ class WholeRun:
     def wait_for_learner(self, seconds: float = 600) -> None:
         learner = self.stack.find("learner")
         assert learner is not None
-        wait_until(lambda: learner.exit_status is not None, "the end of the learner", seconds)
+
+        def is_done() -> bool:
+            self.submit_when_trained()
+            return learner.exit_status is not None
+
+        wait_until(is_done, "the end of the learner", seconds)
         assert learner.exit_status == 0, learner.last_words()
 
-    def steps(self) -> list[dict[str, object]]:
+    def steps(self) -> list[dict[str, Any]]:
         """One per update, the last word on it: a step that was lost with its checkpoint is made again."""
         lines = _lines(self.folder / "learner" / "steps.jsonl")
         return list({line["update"]: line for line in lines}.values())
@@ -168,7 +184,10 @@ class WholeRun:
                     "dir": str(self.folder / "learner"),
                     "updates": self.updates,
                     "checkpoint_every": 1,
+                    "keep_weights": len(TASKS) + 2,
                 },
+                # A wave is sampled at once, so its last group is as many versions behind.
+                "admission": {"staleness": len(TASKS)},
                 "batch": {"group_size": GROUP_SIZE, "groups_per_update": 1},
             },
         )
@@ -178,7 +197,7 @@ class WholeRun:
         return GatewayClient(self.stack.address("gateway", "grpc"), token)
 
 
-def _lines(path: Path) -> list[dict[str, str]]:
+def _lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     whole = path.read_text().splitlines(keepends=True)
