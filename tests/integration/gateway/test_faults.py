@@ -1,6 +1,7 @@
 """Failures at each boundary: no reward, run again alone, and the group is whole all the same."""
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,8 @@ from envfarm.errors import FencedError, InvalidArgument, Unauthenticated, Unknow
 from envfarm.v1 import gateway_service_pb2 as wire
 from envfarm.v1 import trajectory_pb2
 
-from tests.integration.gateway.conftest import Farm, golden_turns, mixed
-from tests.support.env_server import start_env_server
+from tests.integration.gateway.conftest import DOMAINS, Farm, golden_turns, mixed, wait_until
+from tests.support.env_server import EnvServer, start_env_server
 from tests.support.policy_server import CUT
 
 TASK = "orders/refund-damaged"
@@ -159,37 +160,72 @@ async def test_bad_requests_are_refused(farm: Callable[..., Farm]):
         await it.gateway.submit("job", [TASK], group_size=4)
 
 
-async def test_a_killed_env_server_is_waited_for_and_its_attempts_run_again(
-    farm: Callable[..., Farm], tmp_path: Path, grader
-):
-    folder = tmp_path / "env"
+@pytest.fixture
+def own_env_server(env_server: EnvServer, tmp_path: Path) -> Iterator[Callable[[], EnvServer]]:
+    """Each call starts one on the same port, after the one before it was killed."""
+    folder, started = tmp_path / "env", list[EnvServer]()
     folder.mkdir(mode=0o755)
-    fixed = {"infra_token": "i" * 24, "grader_token": "g" * 24, "lease_seconds": 5}
-    first = start_env_server(Path(__file__).parents[3] / "domains", folder, **fixed)
-    try:
-        it = farm(
-            mixed(TASK, lambda slot: slot == 0),
-            env_servers=first.grpc,
-            env_token="i" * 24,
-            grader_url="http://127.0.0.1:9",
-            grade_seconds=1,
+
+    def start() -> EnvServer:
+        port = started[0].grpc.rpartition(":")[2] if started else "0"
+        server = start_env_server(
+            DOMAINS,
+            folder,
+            grpc_port=port,
+            infra_token=env_server.infra_token,
+            grader_token=env_server.grader_token,
         )
-        await it.announce()
-        it.engine.delay = 0.3
-        await it.gateway.submit("job", [TASK], group_size=2, publish=False)
-        await it.gateway.until("job", lambda job: job.rollouts_running > 0)
-        first.process.kill()
-        first.process.wait()
-        job = await it.gateway.until("job", lambda job: job.refilled_samples >= 1)
-        await it.gateway.until("job", lambda job: job.waiting_for == "env")
-        answer = await it.gateway.call("CancelJob", wire.CancelJobRequest(job_id="job"))
-        assert answer.job.state == wire.JOB_STATE_CANCELLED
-        rows = (await it.gateway.get("/v1/jobs/job/rollouts")).json()
-        assert "failed_env" in {row["status"] for row in rows}
-        assert all(row["reward"] is None for row in rows)
-        assert job.groups_published == 0
-    finally:
-        first.stop()
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+def kill(server: EnvServer) -> None:
+    server.process.kill()
+    server.process.wait()
+
+
+async def test_attempts_of_a_killed_env_server_run_again_when_it_is_back(
+    farm: Callable[..., Farm], own_env_server: Callable[[], EnvServer]
+):
+    first = own_env_server()
+    it = farm(mixed(TASK, lambda slot: slot == 0), env_servers=first.grpc)
+    await it.announce()
+    it.engine.delay = 2.0
+    await it.gateway.submit("job", [TASK], group_size=2)
+    # Both episodes are open, and both conversations wait for the engine.
+    wait_until(lambda: len(it.engine.requests) == 2)
+    kill(first)
+    it.engine.delay = 0.0
+    await it.gateway.until("job", lambda job: job.refilled_samples == 2)
+    await it.gateway.until("job", lambda job: job.waiting_for == "env")
+    own_env_server()
+    assert (await it.gateway.done("job")).groups_published == 1
+    (group,) = it.stream.groups()
+    assert [rollout.verdict.reward for rollout in group.rollouts] == [1.0, 0.0]
+    assert [failed.status for failed in group.failed_attempts] == [S.ROLLOUT_STATUS_FAILED_ENV] * 2
+
+
+async def test_an_open_that_finds_no_server_waits_and_fails_nobody(
+    farm: Callable[..., Farm], own_env_server: Callable[[], EnvServer]
+):
+    first = own_env_server()
+    it = farm(mixed(TASK, lambda slot: slot == 0), env_servers=first.grpc)
+    await it.gateway.submit("job", [TASK], group_size=2)
+    # The job knows its tasks and waits for a version; the server answers no open.
+    await it.gateway.until("job", lambda job: job.waiting_for == "engine")
+    first.process.send_signal(signal.SIGSTOP)
+    await it.announce()
+    await it.gateway.until("job", lambda job: job.rollouts_running == 2)
+    kill(first)
+    job = await it.gateway.until("job", lambda job: job.waiting_for == "env")
+    assert job.refilled_samples == 0
+    own_env_server()
+    job = await it.gateway.done("job")
+    assert (job.groups_published, job.refilled_samples) == (1, 0)
 
 
 async def test_a_lost_grader_is_a_grader_failure_and_never_a_zero(farm: Callable[..., Farm]):
