@@ -1,0 +1,49 @@
+"""All commands of `envfarm` in one typer application."""
+
+import typer
+from typer.exceptions import TyperException
+
+from envfarm_cli import failure
+from envfarm_cli.bench_episode import app as bench_app
+from envfarm_cli.commands_episode import app as episode_app
+from envfarm_cli.commands_stack import down, status, up
+from envfarm_cli.commands_tasks import app as tasks_app
+from envfarm_cli.demo import demo
+from envfarm_cli.doctor import doctor
+from envfarm_cli.output import EXIT_CODES
+
+app = typer.Typer(
+    name="envfarm",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help=(
+        "Trains and evaluates tool-using agents on real business databases.\n\n"
+        "First steps: [b]envfarm doctor[/b] looks at this machine, [b]envfarm demo[/b] runs the "
+        "whole chain once, [b]envfarm up[/b] starts the stack and leaves it running."
+    ),
+    epilog=EXIT_CODES,
+)
+for _command in (up, down, status, doctor, demo):
+    app.command(epilog=EXIT_CODES)(_command)
+app.add_typer(tasks_app, name="tasks")
+app.add_typer(bench_app, name="bench")
+app.add_typer(episode_app, name="episode")
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code; raises Failure, BadInput for arguments that are not understood."""
+    try:
+        return app(arguments, prog_name="envfarm", standalone_mode=False) or 0
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.Abort:
+        return 130
+    except TyperException as error:
+        raise failure.BadInput(error.format_message(), hint=_help_hint(error)) from error
+
+
+def _help_hint(error: TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"see `{context.command_path if context else 'envfarm'} --help`"
