@@ -6,6 +6,7 @@ reverse order when its block ends, however that happens.
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -19,6 +20,9 @@ from envfarm_common.binaries import child_command
 from envfarm_cli import interrupts
 from envfarm_cli.failure import BadInput, ChildFailed
 from envfarm_cli.process_table import Identity, end_group, identify
+
+LITTLE_ROOM = 1 << 20
+"""Bytes; with less on its disk a log may lack the line that matters."""
 
 
 @dataclass(slots=True)
@@ -130,7 +134,7 @@ class ChildSet:
             time.sleep(0.05)
         raise ChildFailed(
             f"{child.name} was not ready after {seconds:.0f} s: {child.last_words()}",
-            hint=f"read {child.log}",
+            hint=no_room(child.log) or f"read {child.log}",
         )
 
     def wait_end(self, child: Child, tick: Callable[[], None] | None = None) -> int:
@@ -170,7 +174,18 @@ def died(child: Child, when: str) -> ChildFailed:
         message = f"{child.name} ended {when}: killed by {signal.Signals(-status).name}"
     else:
         message = f"{child.name} ended {when} (exit status {status}): {child.last_words()}"
-    return ChildFailed(message, hint=f"read {child.log}")
+    return ChildFailed(message, hint=no_room(child.log) or f"read {child.log}")
+
+
+def no_room(log: Path) -> str:
+    """What to do when the disk of a log is full, so that the log may not say why a process ended."""
+    try:
+        free = shutil.disk_usage(log.parent).free
+    except OSError:
+        return ""
+    if free >= LITTLE_ROOM:
+        return ""
+    return f"free some room on the disk of {log.parent}, which has {free // 1024} KiB left"
 
 
 def last_words(log: Path, limit: int = 400) -> str:

@@ -1,12 +1,14 @@
 """`envfarm episode show`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import RenderableType
 
 from envfarm_cli.commands_stack import DEFAULT_STATE, JsonOption, StateDirOption
 from envfarm_cli.episode_view import render
+from envfarm_cli.failure import BadInput
 from envfarm_cli.output import EXIT_CODES, OK, Output
 from envfarm_cli.records import load_attempt
 from envfarm_cli.state_dir import StateDir
@@ -53,6 +55,17 @@ def show(
     found = load_attempt(
         rollout, StateDir(state_dir), gateway=gateway, token=token, records=records
     )
-    out.show(render(found, whole=whole))
+    if not json:
+        out.show(_rendered(found, rollout, whole=whole))
     out.result({"ok": True, "attempt": found})
     return OK
+
+
+def _rendered(found: dict[str, Any], rollout: str, *, whole: bool) -> RenderableType:
+    try:
+        return render(found, whole=whole)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(
+            f"the record of {rollout} cannot be shown: {type(error).__name__} {error}",
+            hint="another version of envfarm wrote it; --json prints it as it is",
+        ) from error

@@ -10,8 +10,9 @@ from rich.table import Table
 from envfarm_cli import interrupts, service_specs, state_dir, supervisor
 from envfarm_cli.failure import BadInput, NotRunning
 from envfarm_cli.output import OK, Output, plain
+from envfarm_cli.process_table import is_alive
 from envfarm_cli.service_specs import StackOptions
-from envfarm_cli.state_dir import StackState, StateDir
+from envfarm_cli.state_dir import ProcessRecord, StackState, StateDir
 
 StateDirOption = Annotated[
     Path, typer.Option("--state-dir", help="Folder of the stack's state, logs and secrets.")
@@ -137,7 +138,10 @@ def status(state_dir_: StateDirOption = DEFAULT_STATE, json: JsonOption = False)
     _show_table(described, out)
     if now.message:
         out.say(f"[red]{plain(now.message)}[/red] — {plain(now.hint)}")
-    well = now.phase == state_dir.READY
+    well = now.phase == state_dir.READY and all(
+        process["state"] == "running" or process["exit_status"] == 0
+        for process in described["processes"]
+    )
     out.result({"ok": well, **described})
     return OK if well else 1
 
@@ -155,7 +159,7 @@ def describe(now: StackState, state: StateDir) -> dict[str, Any]:
         "processes": [
             {
                 "name": process.name,
-                "state": "running" if process.exit_status is None else "ended",
+                "state": "running" if is_running(process) else "ended",
                 "exit_status": process.exit_status,
                 "pid": process.pid,
                 "http": process.http,
@@ -165,6 +169,11 @@ def describe(now: StackState, state: StateDir) -> dict[str, Any]:
             for process in now.processes
         ],
     }
+
+
+def is_running(process: ProcessRecord) -> bool:
+    """Looked up anew: state.json lags behind by a moment, and on a full disk by more."""
+    return process.exit_status is None and is_alive(process.identity)
 
 
 def _up_here(state: StateDir, options: StackOptions, out: Output) -> int:
@@ -210,8 +219,8 @@ def _show_table(described: dict[str, Any], out: Output) -> None:
         "process", "state", "pid", "http", "grpc / tcp", title=title, title_justify="left"
     )
     for process in described["processes"]:
-        ended = process["exit_status"] is not None
-        state = f"[red]ended ({process['exit_status']})[/red]" if ended else "running"
+        how = "" if process["exit_status"] is None else f" ({process['exit_status']})"
+        state = "running" if process["state"] == "running" else f"[red]ended{how}[/red]"
         table.add_row(process["name"], state, str(process["pid"]), process["http"], process["grpc"])
     out.show(table)
     out.say(f"logs: {plain(described['state_dir'])}/logs")

@@ -76,10 +76,14 @@ def end_group(leader: Identity, *, grace_seconds: float) -> int:
 
 
 def signal_process(pid: int, number: signal.Signals) -> None:
+    """Fine when it has ended; PermissionError that names it when it belongs to somebody else."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
         return
+    except PermissionError as error:
+        why = f"process {pid} belongs to another account; stop it as that account"
+        raise PermissionError(error.errno, why) from error
 
 
 def _stat(pid: int) -> list[str] | None:

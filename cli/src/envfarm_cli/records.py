@@ -19,6 +19,8 @@ from envfarm_cli.failure import BadInput, Failure, NotRunning
 from envfarm_cli.state_dir import StateDir
 
 HEAD = struct.Struct(">BI")
+ATTEMPT_KEYS = ("rollout_id", "episode_id")
+_DAMAGED = "the file is damaged; remove that line, or name a gateway with --gateway"
 OUTCOME = 3
 """Kind of a frame that holds a GroupOutcome."""
 
@@ -49,23 +51,30 @@ def load_attempt(
 
 def fetch_attempt(gateway: str, token: str, rollout_id: str) -> dict[str, Any]:
     """GET /v1/rollouts/{id}."""
-    answer = httpx.get(
-        f"{gateway.rstrip('/')}/v1/rollouts/{quote(rollout_id, safe='')}",
-        headers={"authorization": f"Bearer {token}"},
-        timeout=30,
-        trust_env=False,
-    )
+    try:
+        answer = httpx.get(
+            f"{gateway.rstrip('/')}/v1/rollouts/{quote(rollout_id, safe='')}",
+            headers={"authorization": f"Bearer {token}"},
+            timeout=30,
+            trust_env=False,
+        )
+    except httpx.InvalidURL as error:
+        raise BadInput(
+            f"--gateway {gateway}: {error}", hint="write it as http://HOST:PORT"
+        ) from error
     if answer.status_code != 200:
         raise _refusal(gateway, answer)
-    return answer.json()
+    return _attempt(gateway, answer.content, hint="see that this is the address of a gateway")
 
 
 def attempts(folder: Path, job: str = "*") -> Iterator[dict[str, Any]]:
     """All attempts of a job, or of all jobs, in the order in which they ended."""
     for path in sorted(folder.glob(f"jobs/{job}/conversations.jsonl")):
-        with path.open(encoding="utf-8") as source:
+        with path.open("rb") as source:
             # A line without its end is being written.
-            yield from (json.loads(line) for line in source if line.endswith("\n"))
+            whole = (line for line in source if line.endswith(b"\n"))
+            for number, line in enumerate(whole, 1):
+                yield _attempt(f"{path}:{number}", line, hint=_DAMAGED)
 
 
 def outcomes(folder: Path, job: str = "*") -> Iterator[group_pb2.GroupOutcome]:
@@ -84,6 +93,18 @@ def frames(folder: Path, job: str) -> Iterator[tuple[int, bytes]]:
                 if len(message) < length:
                     break
                 yield kind, message
+
+
+def _attempt(where: str, text: bytes, *, hint: str) -> dict[str, Any]:
+    """BadInput that says where when it is no attempt."""
+    try:
+        found = json.loads(text)
+        for key in ATTEMPT_KEYS:
+            found[key]
+    except (ValueError, KeyError, TypeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise BadInput(f"{where}: not a recorded attempt: {reason}", hint=hint) from error
+    return found
 
 
 def _refusal(gateway: str, answer: httpx.Response) -> Failure:

@@ -43,6 +43,8 @@ class Stack:
         self._started_at = time.time()
         self._me = identify_self()
         self._engine_url = ""
+        self._unwritten = False
+        """Whether state.json lags behind, because its disk was full."""
 
     def start(self) -> None:
         """Bring everything up; raises Failure, and then the caller stops what had started."""
@@ -189,6 +191,8 @@ class Stack:
                 failure = died(child, "while serving")
                 self._say(f"{failure.message} — {failure.hint}")
                 self.enter(state_dir.DEGRADED, failure)
+            if self._unwritten:
+                self._write()
             time.sleep(0.2)
 
     def stop(self) -> None:
@@ -276,20 +280,27 @@ class Stack:
             )
             for child in self.children.children
         ]
-        self.state.write(
-            StackState(
-                phase=self.phase,
-                supervisor=self._me,
-                boot=boot_id(),
-                started_at=self._started_at,
-                engine=self.options.engine,
-                doing=self._doing,
-                message=self._message,
-                hint=self._hint,
-                exit_code=self._exit_code,
-                processes=records,
-            )
+        now = StackState(
+            phase=self.phase,
+            supervisor=self._me,
+            boot=boot_id(),
+            started_at=self._started_at,
+            engine=self.options.engine,
+            doing=self._doing,
+            message=self._message,
+            hint=self._hint,
+            exit_code=self._exit_code,
+            processes=records,
         )
+        try:
+            self.state.write(now)
+        except OSError:
+            # What serves goes on, and what is being stopped is stopped; only a start fails.
+            if self.phase == state_dir.STARTING:
+                raise
+            self._unwritten = True
+        else:
+            self._unwritten = False
 
 
 def identify_self() -> Identity:

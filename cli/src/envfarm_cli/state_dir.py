@@ -20,6 +20,7 @@ from envfarm_cli.failure import BadInput
 from envfarm_cli.process_table import Identity, boot_id, end_group, group_members, is_alive
 
 VERSION = 1
+SECRETS = ("env_infra", "env_grader", "grader_client", "gateway_infra")
 STARTING, READY, DEGRADED, STOPPING, FAILED = "starting", "ready", "degraded", "stopping", "failed"
 
 
@@ -76,10 +77,13 @@ class StackState:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
+        """Raises KeyError, TypeError or ValueError for anything but what `write` wrote."""
         value = dict(value)
         value.pop("version")
-        value["supervisor"] = Identity(**value["supervisor"])
+        value["supervisor"] = _identity(**value["supervisor"])
         value["processes"] = [ProcessRecord(**p) for p in value["processes"]]
+        for process in value["processes"]:
+            _identity(process.pid, process.start)
         return cls(**value)
 
 
@@ -121,16 +125,16 @@ class StateDir:
         except NotADirectoryError as error:
             raise self._in_the_way() from error
         except ValueError as error:
-            raise BadInput(
-                f"{self.state_file} is damaged: {error}",
-                hint="see that no stack runs in this folder, then remove the file",
-            ) from error
-        if value.get("version") != VERSION:
+            raise _damaged(self.state_file, error) from error
+        if isinstance(value, dict) and value.get("version", VERSION) != VERSION:
             raise BadInput(
                 f"{self.state_file} was written by another version of envfarm",
                 hint="stop that stack with the version that started it",
             )
-        return StackState.from_json(value)
+        try:
+            return StackState.from_json(value)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _damaged(self.state_file, error) from error
 
     def write(self, state: StackState) -> None:
         write_atomically(self.state_file, {"version": VERSION, **asdict(state)})
@@ -153,9 +157,16 @@ class StateDir:
         """The tokens of this folder's stacks; made at first use."""
         path = self.path / "secrets.json"
         if not path.exists():
-            names = ("env_infra", "env_grader", "grader_client", "gateway_infra")
-            write_atomically(path, {name: secrets.token_urlsafe(32) for name in names}, mode=0o600)
-        return json.loads(path.read_text())
+            made = {name: secrets.token_urlsafe(32) for name in SECRETS}
+            write_atomically(path, made, mode=0o600)
+        try:
+            found = json.loads(path.read_text())
+            return {name: _string(found[name]) for name in SECRETS}
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadInput(
+                f"{path} is damaged: {_why(error)}",
+                hint="stop the stack of this folder, then remove the file; new secrets are made",
+            ) from error
 
     def lock(self) -> int:
         """Take the folder for this process; BadInput when another one has it."""
@@ -174,7 +185,36 @@ class StateDir:
 def write_atomically(path: Path, value: Any, mode: int = 0o644) -> None:
     """Write JSON so that no reader sees half of it."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "w") as target:
-        json.dump(value, target, indent=1)
-    temporary.replace(path)
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "w") as target:
+            json.dump(value, target, indent=1)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        # A full disk is only seen while writing, and that error names no file.
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _identity(pid: int, start: int) -> Identity:
+    """ValueError for numbers that no process of a stack can have: they are going to be signalled."""
+    if type(pid) is not int or type(start) is not int or pid <= 1 or start < 0:
+        raise ValueError(f"pid {pid!r}, start {start!r} is no process")
+    return Identity(pid, start)
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError("a secret is not text")
+    return value
+
+
+def _why(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _damaged(path: Path, error: Exception) -> BadInput:
+    return BadInput(
+        f"{path} is damaged: {_why(error)}",
+        hint="see that no stack runs in this folder, then remove the file",
+    )

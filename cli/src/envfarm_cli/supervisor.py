@@ -3,6 +3,7 @@
 It ends on SIGTERM, SIGINT or SIGHUP and takes the whole stack along.
 """
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from envfarm_cli import interrupts, settings, state_dir
-from envfarm_cli.children import last_words
+from envfarm_cli.children import last_words, no_room
 from envfarm_cli.failure import ChildFailed, Failure, as_failure, report
 from envfarm_cli.process_table import Identity, identify, is_alive, signal_process
 from envfarm_cli.service_specs import StackOptions
@@ -80,7 +81,9 @@ def wait_until_ready(
                 failure.exit_code = now.exit_code
                 raise failure
         if not alive:
-            raise ChildFailed(f"the supervisor ended: {last_words(log)}", hint=f"read {log}")
+            raise ChildFailed(
+                f"the supervisor ended: {last_words(log)}", hint=no_room(log) or f"read {log}"
+            )
         time.sleep(0.1)
 
 
@@ -98,12 +101,18 @@ def stop(supervisor: Identity) -> bool:
     return True
 
 
+def _log(line: str) -> None:
+    # A full disk must not end a stack that serves.
+    with contextlib.suppress(OSError):
+        print(line)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Exit status 0 after a stop that was asked for."""
     folder, options = sys.argv[1:] if arguments is None else arguments
     try:
         with interrupts.caught():
-            supervise(StateDir(Path(folder)), StackOptions.from_json(options), print)
+            supervise(StateDir(Path(folder)), StackOptions.from_json(options), _log)
     except interrupts.Interrupted:
         return 0
     except Exception as error:  # noqa: BLE001 - top level of the process

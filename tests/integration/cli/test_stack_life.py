@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -114,6 +115,46 @@ def test_ctrl_c_in_the_demo_ends_vllm_and_everything_else(farm: Envfarm, tmp_pat
     assert "Traceback" not in err
     assert none_alive(family)
     assert farm.state_json() is None
+
+
+def test_ctrl_c_while_the_command_loads_is_one_line(tmp_path):
+    process = Envfarm(tmp_path).start("demo", "--state-dir", str(tmp_path / "state"))
+    # The first module of ours is loaded; a second of imports follows.
+    assert until(lambda: catches_sigint(process.pid), 10)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.split("\n")[1:] == ["stopped by SIGINT; nothing of it is left running", ""]
+    assert not (tmp_path / "state").exists()
+
+
+def catches_sigint(pid: int) -> bool:
+    """Whether it has taken over SIGTERM as well, which Python itself leaves alone."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt"))
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
+
+
+def test_a_disk_that_fills_up_ends_neither_the_stack_nor_its_stop(farm: Envfarm):
+    shown = farm.up()
+    family = descendants(shown["supervisor"])
+    # A folder in the way of the temporary file fails a write as a full disk does, for root, too.
+    blocker = farm.state / f"state.json.{shown['supervisor']}.tmp"
+    blocker.mkdir()
+    try:
+        os.kill(pid_of(shown, "policy"), signal.SIGKILL)
+        assert until(lambda: farm.run("status").code == 1)
+        states = {p["name"]: p["state"] for p in farm.run("status", "--json").json["processes"]}
+        assert states == dict.fromkeys(NAMES, "running") | {"policy": "ended"}
+        blocker.rmdir()
+        assert until(lambda: (farm.state_json() or {}).get("phase") == "degraded")
+        blocker.mkdir()
+        down = farm.run("down", "--json")
+        assert (down.code, down.json["stopped"], down.json["swept"]) == (0, NAMES, [])
+        assert none_alive(family)
+    finally:
+        if blocker.exists():
+            blocker.rmdir()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])

@@ -1,6 +1,7 @@
 """Children: ready files, last words, and an end to all of them."""
 
 import os
+import shutil
 import sys
 
 import pytest
@@ -50,6 +51,16 @@ def test_a_killed_child_is_reported_with_its_signal(tmp_path):
         child.process.kill()
         child.process.wait()
         assert "SIGKILL" in died(child, "while serving").message
+
+
+def test_on_a_full_disk_the_hint_is_to_free_room(tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)._replace(free=4096)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    with ChildSet() as children:
+        child = children.start("x", ["false"], env=ENV, log=tmp_path / "x.log")
+        with pytest.raises(ChildFailed) as caught:
+            children.wait_ready(child, 30)
+    assert caught.value.hint == f"free some room on the disk of {tmp_path}, which has 4 KiB left"
 
 
 def test_leaving_the_block_ends_whole_groups_in_reverse_order(tmp_path):

@@ -17,6 +17,9 @@ from envfarm_cli.main import main
 DOMAINS = Path(__file__).parents[3] / "domains"
 
 
+RECORD = b'{"rollout_id": "a", "episode_id": "b"}'
+
+
 def run(capsys, *arguments: str) -> tuple[int, str]:
     code = main(list(arguments))
     said = capsys.readouterr().err
@@ -100,6 +103,54 @@ def test_a_damaged_state_file_is_named(capsys, tmp_path):
     code, said = run(capsys, "status", "--state-dir", str(tmp_path))
     assert code == 2
     assert f"{tmp_path}/state.json is damaged" in said
+
+
+@pytest.mark.parametrize("command", ["status", "down"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "null",
+        '{"version": 1}',
+        '{"version": 1, "supervisor": 5, "processes": []}',
+        '{"version": 1, "supervisor": {"pid": "a", "start": 1}, "processes": []}',
+        '{"version": 1, "supervisor": {"pid": 0, "start": 0}, "processes": []}',
+        '{"version": 1, "supervisor": {"pid": 7, "start": 1}, "processes": [{"x": 1}]}',
+        '{"version": 1, "supervisor": {"pid": 7, "start": 1}, "processes": [{"name": "a", "pid": 1,'
+        ' "start": 0, "log": "a"}]}',
+    ],
+)
+def test_a_state_file_of_another_shape_is_damaged_too(capsys, tmp_path, text, command):
+    (tmp_path / "state.json").write_text(text)
+    code, said = run(capsys, command, "--state-dir", str(tmp_path))
+    assert code == 2
+    assert f"{tmp_path}/state.json is damaged" in said
+    assert "then remove the file" in said
+
+
+@pytest.mark.parametrize("line", [b"{", b"\xff", b"[]", b"5", b'{"rollout_id": "a"}'])
+def test_a_damaged_record_is_named_with_its_line(capsys, tmp_path, line):
+    file = tmp_path / "jobs/j/conversations.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(RECORD + b"\n" + line + b"\n")
+    code, said = run(capsys, "episode", "show", "ghost", "--records", str(tmp_path))
+    assert code == 2
+    assert f"{file}:2: not a recorded attempt" in said
+
+
+def test_a_record_of_another_shape_is_one_line(capsys, tmp_path):
+    file = tmp_path / "jobs/j/conversations.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(RECORD + b"\n")
+    code, said = run(capsys, "episode", "show", "a", "--records", str(tmp_path))
+    assert code == 2
+    assert "the record of a cannot be shown" in said
+
+
+def test_an_address_that_is_no_url_is_named(capsys):
+    code, said = run(capsys, "episode", "show", "x", "--gateway", "http://localhost:seven")
+    assert code == 2
+    assert "--gateway http://localhost:seven" in said
 
 
 def test_with_json_an_error_is_an_object_on_stdout_as_well(capsys, tmp_path):

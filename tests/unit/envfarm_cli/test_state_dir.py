@@ -9,7 +9,7 @@ import pytest
 
 from envfarm_cli.failure import BadInput
 from envfarm_cli.process_table import Identity, boot_id, identify
-from envfarm_cli.state_dir import READY, ProcessRecord, StackState, StateDir
+from envfarm_cli.state_dir import READY, ProcessRecord, StackState, StateDir, write_atomically
 
 
 @pytest.fixture
@@ -91,6 +91,23 @@ def test_secrets_are_for_their_owner_and_stay_the_same(state):
     assert state.secrets() == first
     assert len(set(first.values())) == len(first) == 4
     assert stat.S_IMODE((state.path / "secrets.json").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"env_infra": 5}', "\ufffd"])
+def test_damaged_secrets_are_named_and_not_replaced(state, text):
+    file = state.path / "secrets.json"
+    file.write_text(text)
+    with pytest.raises(BadInput, match=f"{file} is damaged"):
+        state.secrets()
+    assert file.read_text() == text
+
+
+def test_a_failed_write_names_the_file_and_leaves_no_half_of_it(state):
+    state.state_file.mkdir()
+    with pytest.raises(OSError) as caught:
+        write_atomically(state.state_file, {})
+    assert caught.value.filename == str(state.state_file)
+    assert list(state.path.glob("*.tmp")) == []
 
 
 def test_two_stacks_never_share_a_folder(state):
