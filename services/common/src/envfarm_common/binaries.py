@@ -127,8 +127,10 @@ class RedisServer:
         )
         # By stdin, so that the password stands in no file and no process list.
         assert self.process.stdin
-        self.process.stdin.write(config.encode())
-        self.process.stdin.close()
+        # One that ended at once is reported below, with its log.
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(config.encode())
+            self.process.stdin.close()
         self._wait_until_ready()
 
     def stop(self) -> None:
