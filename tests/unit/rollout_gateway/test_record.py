@@ -1,6 +1,9 @@
 """What a restart finds on disk."""
 
 import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -156,3 +159,47 @@ def test_a_state_folder_serves_one_gateway(tmp_path: Path):
         lock_folder(tmp_path)
     lock.close()
     lock_folder(tmp_path).close()
+
+
+@contextmanager
+def full_disk(room: int) -> Iterator[None]:
+    """No file of this process grows beyond `room` bytes; the last write is cut short there."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_takes_all_of_an_attempt_or_nothing(tmp_path: Path):
+    record = JobRecord(tmp_path)
+    record.add_attempt(clean("job.0.0.s0.a1"))
+    sizes = {path: path.stat().st_size for path in tmp_path.iterdir()}
+    for extra in (1, 40):
+        # The first stops within the first frame, the second after it.
+        with full_disk(sizes[tmp_path / "records.bin"] + extra):
+            with pytest.raises(OSError) as caught:
+                record.add_attempt(failed("job.0.0.s1.a1"))
+        assert caught.value.filename == str(tmp_path / "records.bin")
+        assert {path: path.stat().st_size for path in tmp_path.iterdir()} == sizes
+        assert record.rollout("job.0.0.s1.a1") is None
+    record.add_attempt(failed("job.0.0.s1.a1"))
+    record.close()
+    record = JobRecord(tmp_path)
+    found = [attempted.rollout.rollout_id for attempted in record.attempts("job.0.0")]
+    assert found == ["job.0.0.s0.a1", "job.0.0.s1.a1"]
+    record.close()
+    assert len((tmp_path / "conversations.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_job_that_the_disk_does_not_take_does_not_exist(tmp_path: Path):
+    jobs = Jobs(tmp_path)
+    with full_disk(1), pytest.raises(OSError) as caught:
+        jobs.add(SPEC)
+    assert caught.value.filename == str(tmp_path / "job/job.json")
+    assert jobs.find("job") is None
+    assert list(Jobs(tmp_path)) == []
+    jobs.add(SPEC)
+    jobs.close()
+    assert [job.spec.job_id for job in Jobs(tmp_path)] == ["job"]

@@ -1,6 +1,7 @@
 """gRPC set-up: one interceptor that maps exceptions to statuses, health, and channels."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from errno import ENOSPC
 from typing import Any
 
 import grpc
@@ -67,12 +68,22 @@ async def _abort(context: grpc.aio.ServicerContext, error: Exception, method: st
         raise error
     if not isinstance(error, EnvfarmError):
         log.exception("unexpected error", method=method)
-        error = InternalError(f"{method}: {type(error).__name__}")
+        error = _unexpected(error, method)
     await context.abort(
         WIRE[type(error)].grpc,
         error.message,
         ((TRAILER, to_detail(error).SerializeToString()),),
     )
+
+
+def _unexpected(error: Exception, method: str) -> InternalError:
+    """Its class only, for a message may hold what the caller must not read; a disk says where."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return InternalError(
+            f"{method}: {error.filename}: {error.strerror}",
+            hint="free some room on that disk, then ask again" if error.errno == ENOSPC else "",
+        )
+    return InternalError(f"{method}: {type(error).__name__}")
 
 
 def authorization(context: grpc.aio.ServicerContext) -> str | None:

@@ -5,6 +5,7 @@ outcomes written. A group that a process before this one began goes on from what
 """
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -94,7 +95,7 @@ class GroupRun:
         if formed is None and self._job.spec.publish:
             entry = await self._patiently(self._published)
             if entry is not None:
-                self._end(group_pb2.GroupOutcome(published=entry))
+                await self._end(group_pb2.GroupOutcome(published=entry))
                 return
         if formed is None:
             formed = await self._form()
@@ -112,7 +113,7 @@ class GroupRun:
                 return group
             outcome = Cancelled(CancelReason.STALE)
         assert isinstance(outcome, Cancelled)
-        self._end(
+        await self._end(
             group_pb2.GroupOutcome(
                 cancelled=WIRE_REASON[outcome.reason],
                 rewards=self._state.rewards,
@@ -163,11 +164,13 @@ class GroupRun:
             try:
                 attempted = await running.run()
             except asyncio.CancelledError:
-                self._record(running.cancelled())
+                # Nobody waits for a disk while stopping: a restart runs the attempt again.
+                with contextlib.suppress(OSError):
+                    self._record(running.cancelled())
                 raise
             finally:
                 job.running_rollouts -= 1
-        self._record(attempted)
+        await job.on_disk(lambda: self._record(attempted))
         return attempted
 
     def _record(self, attempted: Attempted) -> None:
@@ -232,10 +235,10 @@ class GroupRun:
     async def _deliver(self, group: group_pb2.Group) -> None:
         entry = ""
         if self._job.spec.publish:
-            self._job.put_in_outbox(group)
+            await self._job.on_disk(lambda: self._job.put_in_outbox(group))
             with self._parts.rollouts.stages.at("publish"):
                 entry = await self._patiently(lambda: self._parts.publisher.publish(group))
-        self._end(
+        await self._end(
             group_pb2.GroupOutcome(
                 published=entry,
                 rewards=[rollout.verdict.reward for rollout in group.rollouts],
@@ -259,10 +262,12 @@ class GroupRun:
                 await asyncio.sleep(pause)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
-    def _end(self, outcome: group_pb2.GroupOutcome, reason: CancelReason | None = None) -> None:
+    async def _end(
+        self, outcome: group_pb2.GroupOutcome, reason: CancelReason | None = None
+    ) -> None:
         outcome.group_id = self._group_id
         outcome.task.CopyFrom(self._task.ref)
-        self._job.record.add_outcome(outcome)
+        await self._job.on_disk(lambda: self._job.record.add_outcome(outcome))
         self._job.live_refills.pop(self._group_id, None)
         label = reason or ("published" if self._job.spec.publish else "recorded")
         self._parts.rollouts.instruments.count("envfarm_groups_total", outcome=str(label))

@@ -8,7 +8,7 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -18,12 +18,16 @@ from typing import Any
 from envfarm.errors import ConfigError, InvalidArgument
 from envfarm.ids import group_id
 from envfarm.v1 import group_pb2
+from envfarm_common import logging
 
 from rollout_gateway.files import read_json, write_bytes, write_json
 from rollout_gateway.record import JobRecord
 
+log = logging.get(__name__)
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 MAX_GROUPS = 1_000_000
+DISK_SECONDS = 0.5
 
 
 class JobState(StrEnum):
@@ -97,16 +101,35 @@ class Job:
         finally:
             self._waits[what] -= 1
 
+    async def on_disk(self, write: Callable[[], None]) -> None:
+        """Call `write` until the disk takes it: a full disk holds a job up and fails nobody."""
+        while True:
+            try:
+                return write()
+            except OSError as error:
+                log.warning(
+                    "the disk takes no records; free some room on it and the job goes on",
+                    job_id=self.spec.job_id,
+                    error=str(error),
+                )
+            with self.waits_for("disk"):
+                await asyncio.sleep(DISK_SECONDS)
+
     def move(self, state: JobState, message: str = "") -> None:
+        """OSError when the disk does not take it; then nothing has changed."""
+        self._save(state, message)
+        self.enter(state, message)
+
+    def enter(self, state: JobState, message: str = "") -> None:
+        """`move` without a word on disk; a restart goes on from what stands there."""
         self.state, self.message = state, message
-        self.save()
         if state is JobState.CANCELLING:
             self.stopping.set()
         if state not in (JobState.RUNNING, JobState.CANCELLING):
             self.ended.set()
 
-    def save(self) -> None:
-        value = {"spec": asdict(self.spec), "state": self.state, "message": self.message}
+    def _save(self, state: JobState, message: str) -> None:
+        value = {"spec": asdict(self.spec), "state": state, "message": message}
         write_json(self._folder / "job.json", value)
 
     def put_in_outbox(self, group: group_pb2.Group) -> None:
@@ -149,8 +172,13 @@ class Jobs:
         return None
 
     def add(self, spec: JobSpec) -> Job:
+        """OSError when the disk does not take it; then there is no such job."""
         job = Job(self._folder / spec.job_id, spec, JobState.RUNNING)
-        job.save()
+        try:
+            job.move(JobState.RUNNING)
+        except OSError:
+            job.record.close()
+            raise
         self._jobs[spec.job_id] = job
         return job
 

@@ -7,10 +7,12 @@ A frame is kind (1 byte), length (4 bytes, big endian), message. Half a frame at
 kill, is cut off when the file is opened again.
 """
 
+import io
 import json
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from envfarm.v1 import group_pb2
 from google.protobuf.message import DecodeError
 
 from rollout_gateway.conversation import conversation, summary
+from rollout_gateway.files import naming
 from rollout_gateway.rollout import Attempted
 
 HEAD = struct.Struct(">BI")
@@ -40,31 +43,32 @@ class JobRecord:
         self._path = folder / "records.bin"
         self._places: dict[str, _Place] = {}
         self.outcomes: dict[str, group_pb2.GroupOutcome] = {}
-        self._file = self._path.open("a+b")
+        # Unbuffered, so that nothing of a write that failed is written later.
+        self._file = self._path.open("a+b", buffering=0)
         self._recover()
-        self._text = (folder / "conversations.jsonl").open("a", encoding="utf-8")
+        self._text = (folder / "conversations.jsonl").open("ab", buffering=0)
 
     def close(self) -> None:
         self._file.close()
         self._text.close()
 
     def add_attempt(self, attempted: Attempted) -> None:
-        failure = attempted.failure
-        if failure is not None:
-            # Failure first: a rollout that stands in the file always has its failure beside it.
-            where: int | None = self._append(FAILURE, failure.SerializeToString())
-        else:
-            where = None
-        place = self._append(ROLLOUT, attempted.rollout.SerializeToString())
-        self._places[attempted.rollout.rollout_id] = _Place(place, where)
+        """OSError when the disk does not take it; then nothing of it is there."""
+        failure, where = attempted.failure, None
         line = json.dumps(conversation(attempted.rollout, failure), ensure_ascii=False)
-        self._text.write(line + "\n")
-        self._text.flush()
+        with self._all_or_nothing():
+            if failure is not None:
+                # Failure first: a rollout that stands in the file has its failure beside it.
+                where = self._append(FAILURE, failure.SerializeToString())
+            place = self._append(ROLLOUT, attempted.rollout.SerializeToString())
+            _write_all(self._text, line.encode() + b"\n")
+        self._places[attempted.rollout.rollout_id] = _Place(place, where)
 
     def add_outcome(self, outcome: group_pb2.GroupOutcome) -> None:
-        """On disk for good when this returns."""
-        self._append(OUTCOME, outcome.SerializeToString())
-        os.fsync(self._file.fileno())
+        """On disk for good when this returns; OSError as for an attempt."""
+        with self._all_or_nothing():
+            self._append(OUTCOME, outcome.SerializeToString())
+            os.fsync(self._file.fileno())
         self.outcomes[outcome.group_id] = outcome
 
     def rollout(self, rollout_id: str) -> Attempted | None:
@@ -90,10 +94,20 @@ class JobRecord:
         failure = group_pb2.FailedAttempt.FromString(self._message(place.failure))
         return Attempted(rollout, failure)
 
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        ends = [(file, file.seek(0, os.SEEK_END)) for file in (self._file, self._text)]
+        try:
+            with naming(self._path):
+                yield
+        except OSError:
+            for file, end in ends:
+                file.truncate(end)
+            raise
+
     def _append(self, kind: int, message: bytes) -> int:
         offset = self._file.seek(0, os.SEEK_END)
-        self._file.write(HEAD.pack(kind, len(message)) + message)
-        self._file.flush()
+        _write_all(self._file, HEAD.pack(kind, len(message)) + message)
         return offset
 
     def _message(self, offset: int) -> bytes:
@@ -127,3 +141,10 @@ class JobRecord:
                 raise ConfigError(f"{self._path}: unknown frame kind {kind} at byte {offset}")
         except DecodeError as error:
             raise ConfigError(f"{self._path}: damaged at byte {offset}") from error
+
+
+def _write_all(file: io.FileIO, data: bytes) -> None:
+    """A full disk takes a part first; the rest then meets the error."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]

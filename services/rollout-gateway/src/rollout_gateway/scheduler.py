@@ -7,6 +7,7 @@ that are published and not delivered, and those that run, count against the cap.
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 from envfarm.errors import EnvfarmError, InvalidArgument, RequestError, StreamError, UnknownTask
 from envfarm.v1 import group_pb2, task_pb2
@@ -100,7 +101,10 @@ class Scheduler:
             error = task.exception()
             if error is not None:
                 log.error("job failed", job_id=job.spec.job_id, exc_info=error)
-                job.move(JobState.FAILED, _sentence(error))
+                try:
+                    job.move(JobState.FAILED, _sentence(error))
+                except OSError:
+                    job.enter(JobState.FAILED, _sentence(error))
 
         task.add_done_callback(ended)
 
@@ -118,14 +122,14 @@ class Scheduler:
                     groups.create_task(self._group(job, run))
         for group_id, task_id in job.spec.groups():
             if group_id not in job.record.outcomes:
-                job.record.add_outcome(
-                    group_pb2.GroupOutcome(
-                        group_id=group_id,
-                        task=tasks[task_id].ref,
-                        cancelled=group_pb2.CANCEL_REASON_JOB_CANCELLED,
-                    )
+                outcome = group_pb2.GroupOutcome(
+                    group_id=group_id,
+                    task=tasks[task_id].ref,
+                    cancelled=group_pb2.CANCEL_REASON_JOB_CANCELLED,
                 )
-        job.move(JobState.CANCELLED if job.stopping.is_set() else JobState.DONE)
+                await job.on_disk(partial(job.record.add_outcome, outcome))
+        end = JobState.CANCELLED if job.stopping.is_set() else JobState.DONE
+        await job.on_disk(lambda: job.move(end))
 
     async def _group(self, job: Job, run: GroupRun) -> None:
         try:
