@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import os
 import pwd
+import re
 import secrets
 import shutil
 import signal
@@ -262,8 +263,18 @@ async def _initdb(
         raise
     password_file.unlink()
     if process.returncode:
-        words = output.decode(errors="replace").strip().splitlines()
-        raise DatabaseError(f"initdb failed: {words[-1] if words else process.returncode}")
+        reason = why_initdb_failed(output.decode(errors="replace"))
+        raise DatabaseError(
+            f"initdb failed in {folder}: {reason or f'exit status {process.returncode}'}",
+            hint="see that this disk has room and may be written to",
+        )
+
+
+def why_initdb_failed(output: str) -> str:
+    """Its first complaint; what follows is about cleaning up. Empty when it said nothing."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    complaints = (line for line in lines if re.search(r"\b(error|FATAL|PANIC): ", line))
+    return next(complaints, lines[-1] if lines else "")
 
 
 async def _spawn(
