@@ -6,6 +6,7 @@ one line on stderr and exit status 1; 2 is a wrong command line.
 """
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -43,6 +44,16 @@ def main(arguments: list[str] | None = None) -> int:
     except EnvfarmError as error:
         hint = f" — {error.hint}" if error.hint else ""
         print(f"error: {type(error).__name__}: {error.message}{hint}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f"{error.filename}: " if error.filename else "run.dir or its disk: "
+        print(
+            f"error: {where}{error.strerror or error} — free some room there and start again; "
+            "the run goes on from its last checkpoint",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

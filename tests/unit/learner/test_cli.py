@@ -1,5 +1,6 @@
 """The command line: one line for what is wrong, results on stdout."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,19 @@ def test_a_wrong_configuration_is_one_line(arguments, words, capsys: pytest.Capt
     assert captured.err.startswith("error: ConfigError: ")
     assert captured.err.count("\n") == 1
     assert words in captured.err
+
+
+def test_a_full_disk_is_one_line_that_says_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/runs/a/checkpoints")
+
+    monkeypatch.setattr("learner.config.load", full)
+    assert main(["check", "--config", TINY]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: /runs/a/checkpoints: No space left on device — free some room")
+    assert said.count("\n") == 1
 
 
 def test_the_token_comes_from_the_file_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
