@@ -46,7 +46,7 @@ def demo(
     runs: Annotated[Path, typer.Option(help="Where the run's folder is made.")] = Path("runs/demo"),
     json: JsonOption = False,
 ) -> int:
-    """Run the whole chain once, on real parts, in two to four minutes.
+    """Run the whole chain once, on real parts, in one to four minutes.
 
     A tiny model, Postgres, Valkey, vLLM, grader, gateway and learner start on this machine; the
     tasks are proved; 8 attempts of one task are played from a script, with every token scored by
