@@ -7,14 +7,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Asked only when the configured package sources have no CPU build of torch.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-STAMP := $(VENV)/.ready-$(shell cat requirements/*.txt requirements/setup.sh */pyproject.toml services/*/pyproject.toml deploy/vllm-metadata/pyproject.toml | sha256sum | cut -c1-16)
+STAMP := $(VENV)/.ready-$(shell cat requirements/*.txt requirements/setup.sh requirements/build_ops.py */pyproject.toml services/*/pyproject.toml deploy/vllm-metadata/pyproject.toml | sha256sum | cut -c1-16)
 
 .PHONY: help setup demo test check prove bench proto lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
-setup: $(STAMP) ## once: virtual environment, wheels, the vllm metadata package, our own packages
+setup: $(STAMP) ## once: virtual environment, wheels, our own packages, DeepSpeed's C++ ops
 
 $(STAMP):
 	@PYTHON=$(PYTHON) VENV=$(VENV) TORCH_INDEX=$(TORCH_INDEX) bash requirements/setup.sh

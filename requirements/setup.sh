@@ -34,4 +34,11 @@ for folder in proto services/common services/env-server services/grader services
 done
 "${pip[@]}" install --no-deps --no-build-isolation "${own[@]}"
 
+say "DeepSpeed's C++ ops for this CPU (two minutes, once)"
+ops_log=$VENV/torch_extensions.log
+"$VENV/bin/python" requirements/build_ops.py >"$ops_log" 2>&1 || {
+  tail -n 20 "$ops_log" >&2
+  fail "DeepSpeed's C++ ops did not build; all of it is in $ops_log"
+}
+
 say "done"

@@ -1,7 +1,7 @@
 """The trainer engine: model, AdamW and DeepSpeed, built from the configuration alone.
 
-torch's own AdamW is handed to DeepSpeed, so no C++ op is built at first use and the update is the
-textbook one. `managed_gradient_accumulation` is off and backward never divides by accumulation
+torch's own AdamW is handed to DeepSpeed, so the update is the textbook one; DeepSpeed's C++ ops were
+built in set-up, so none is compiled in the middle of a run. `managed_gradient_accumulation` is off and backward never divides by accumulation
 steps: the loss's denominator is global already and micro-batch counts vary from update to update.
 """
 
@@ -184,6 +184,7 @@ def _join_group_of_one() -> None:
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     settings.declare_local_rank()
-    # One process shares memory with nobody; left alone, DeepSpeed compiles an op for it.
+    settings.find_built_ops()
+    # One process shares memory with nobody.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # pyright: ignore[reportAttributeAccessIssue]
     deepspeed.init_distributed(dist_backend="gloo", auto_mpi_discovery=False)

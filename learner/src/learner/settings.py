@@ -1,6 +1,7 @@
 """What the learner takes from its environment: the gateway's token and the launcher's world size."""
 
 import os
+import sys
 from pathlib import Path
 
 from envfarm.errors import ConfigError
@@ -42,3 +43,14 @@ def declare_local_rank() -> None:
     """Tell DeepSpeed which of this machine's processes we are: it asks the environment, as a
     launcher would have set it."""
     os.environ.setdefault("LOCAL_RANK", "0")
+
+
+def find_built_ops() -> None:
+    """Point torch at the C++ ops that set-up built into this virtual environment, and at ninja,
+    which it asks before it loads one; whoever set TORCH_EXTENSIONS_DIR is left alone."""
+    built = Path(sys.prefix) / "torch_extensions"
+    if built.is_dir() and "TORCH_EXTENSIONS_DIR" not in os.environ:
+        os.environ["TORCH_EXTENSIONS_DIR"] = str(built)
+        os.environ["PATH"] = (
+            f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        )
