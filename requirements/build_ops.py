@@ -3,24 +3,18 @@
 DeepSpeed builds an op at its first use: in the middle of a run, in a cache under the home folder that
 every checkout shares and rebuilds for the others. Here each environment has its own, in
 `<venv>/torch_extensions`, where the learner looks (learner/settings.py). An op that stands there
-already and fits is not built again.
+already and fits is not built again. Called by setup.sh, which says where.
 """
 
 import importlib
-import os
 import sys
 from contextlib import redirect_stdout
-from pathlib import Path
 
 OPS = ("CPUAdamBuilder", "ShareMemCommBuilder")
 """The optimizer that steps offloaded states, and the all-reduce of ranks on one machine."""
 
 
 def main() -> int:
-    programs = Path(sys.executable).parent
-    os.environ["PATH"] = f"{programs}:{os.environ.get('PATH', '')}"  # ninja lives there
-    os.environ["TORCH_EXTENSIONS_DIR"] = str(Path(sys.prefix) / "torch_extensions")
-    os.environ["DS_ACCELERATOR"] = "cpu"
     with redirect_stdout(sys.stderr):  # DeepSpeed and ninja talk there
         builders = importlib.import_module("deepspeed.ops.op_builder.cpu")
         for name in OPS:

@@ -36,7 +36,9 @@ done
 
 say "DeepSpeed's C++ ops for this CPU (two minutes, once)"
 ops_log=$VENV/torch_extensions.log
-"$VENV/bin/python" requirements/build_ops.py >"$ops_log" 2>&1 || {
+programs=$(cd "$VENV/bin" && pwd)
+PATH="$programs:$PATH" TORCH_EXTENSIONS_DIR="${programs%/bin}/torch_extensions" DS_ACCELERATOR=cpu \
+  "$VENV/bin/python" requirements/build_ops.py >"$ops_log" 2>&1 || {
   tail -n 20 "$ops_log" >&2
   fail "DeepSpeed's C++ ops did not build; all of it is in $ops_log"
 }
