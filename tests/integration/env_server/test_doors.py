@@ -18,7 +18,7 @@ from envfarm.v1 import env_service_pb2 as pb
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.support.env_server import EnvClient, EnvServer
+from tests.support.env_server import SHELF, EnvClient, EnvServer
 
 EMMA = "shelf/lend-emma"
 
@@ -31,7 +31,11 @@ INFRASTRUCTURE_RPCS = {
     "CloseEpisode": pb.CloseEpisodeRequest(),
     "GetCapacity": pb.GetCapacityRequest(),
 }
-GRADER_RPCS = {"ReadEvidence": pb.ReadEvidenceRequest(), "RunReadOnly": pb.RunReadOnlyRequest()}
+GRADER_RPCS = {
+    "ReadEvidence": pb.ReadEvidenceRequest(),
+    "RunReadOnly": pb.RunReadOnlyRequest(),
+    "DescribeWorld": pb.DescribeWorldRequest(),
+}
 RPCS = INFRASTRUCTURE_RPCS | GRADER_RPCS
 
 BULKY = "SELECT count(*) FROM generate_series(1, 100000000000)"
@@ -223,3 +227,12 @@ async def test_a_read_tool_cannot_write(client: EnvClient, query: str):
     result = await client.call(episode, "read_sql", query=query)
     assert result.is_error and "read-only transaction" in result.content
     assert (await client.seal(episode)).final_state_hash == episode.initial_state_hash
+
+
+async def test_a_grader_learns_the_schema_and_the_clock_of_a_world(server: EnvServer):
+    asked = pb.DescribeWorldRequest(task_id=EMMA)
+    async with server.client() as client:
+        told = await client.stub.DescribeWorld(asked, metadata=client.grader)
+    assert told.world.world_id == "shelf"
+    assert told.schema_sql == (SHELF / "shelf/world/schema.sql").read_text()
+    assert told.world_now.startswith("20")

@@ -115,6 +115,22 @@ class RunReadOnlyResponse(_message.Message):
     rows_json: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, columns: _Optional[_Iterable[str]] = ..., rows_json: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class DescribeWorldRequest(_message.Message):
+    __slots__ = ("task_id",)
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    def __init__(self, task_id: _Optional[str] = ...) -> None: ...
+
+class DescribeWorldResponse(_message.Message):
+    __slots__ = ("world", "world_now", "schema_sql")
+    WORLD_FIELD_NUMBER: _ClassVar[int]
+    WORLD_NOW_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_SQL_FIELD_NUMBER: _ClassVar[int]
+    world: _task_pb2.WorldRef
+    world_now: str
+    schema_sql: str
+    def __init__(self, world: _Optional[_Union[_task_pb2.WorldRef, _Mapping]] = ..., world_now: _Optional[str] = ..., schema_sql: _Optional[str] = ...) -> None: ...
+
 class CloseEpisodeRequest(_message.Message):
     __slots__ = ("episode_id",)
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]

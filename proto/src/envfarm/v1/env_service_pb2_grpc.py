@@ -28,7 +28,8 @@ if _version_not_supported:
 
 class EnvServiceStub:
     """Infrastructure door of an env-server. Bearer token in the `authorization` metadata: the
-    infrastructure token for everything but ReadEvidence and RunReadOnly, which take the grader's.
+    infrastructure token for everything but ReadEvidence, RunReadOnly and DescribeWorld, which take
+    the grader's.
     """
 
     def __init__(self, channel):
@@ -72,6 +73,11 @@ class EnvServiceStub:
                 request_serializer=envfarm_dot_v1_dot_env__service__pb2.RunReadOnlyRequest.SerializeToString,
                 response_deserializer=envfarm_dot_v1_dot_env__service__pb2.RunReadOnlyResponse.FromString,
                 _registered_method=True)
+        self.DescribeWorld = channel.unary_unary(
+                '/envfarm.v1.EnvService/DescribeWorld',
+                request_serializer=envfarm_dot_v1_dot_env__service__pb2.DescribeWorldRequest.SerializeToString,
+                response_deserializer=envfarm_dot_v1_dot_env__service__pb2.DescribeWorldResponse.FromString,
+                _registered_method=True)
         self.CloseEpisode = channel.unary_unary(
                 '/envfarm.v1.EnvService/CloseEpisode',
                 request_serializer=envfarm_dot_v1_dot_env__service__pb2.CloseEpisodeRequest.SerializeToString,
@@ -86,7 +92,8 @@ class EnvServiceStub:
 
 class EnvServiceServicer:
     """Infrastructure door of an env-server. Bearer token in the `authorization` metadata: the
-    infrastructure token for everything but ReadEvidence and RunReadOnly, which take the grader's.
+    infrastructure token for everything but ReadEvidence, RunReadOnly and DescribeWorld, which take
+    the grader's.
     """
 
     def ListTasks(self, request, context):
@@ -129,6 +136,13 @@ class EnvServiceServicer:
 
     def RunReadOnly(self, request, context):
         """A read-only query on a sealed episode, role grader_ro, 2 seconds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeWorld(self, request, context):
+        """What it takes to hold the world of a task elsewhere: its schema and its clock, no rows.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -185,6 +199,11 @@ def add_EnvServiceServicer_to_server(servicer, server):
                     request_deserializer=envfarm_dot_v1_dot_env__service__pb2.RunReadOnlyRequest.FromString,
                     response_serializer=envfarm_dot_v1_dot_env__service__pb2.RunReadOnlyResponse.SerializeToString,
             ),
+            'DescribeWorld': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeWorld,
+                    request_deserializer=envfarm_dot_v1_dot_env__service__pb2.DescribeWorldRequest.FromString,
+                    response_serializer=envfarm_dot_v1_dot_env__service__pb2.DescribeWorldResponse.SerializeToString,
+            ),
             'CloseEpisode': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseEpisode,
                     request_deserializer=envfarm_dot_v1_dot_env__service__pb2.CloseEpisodeRequest.FromString,
@@ -205,7 +224,8 @@ def add_EnvServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class EnvService:
     """Infrastructure door of an env-server. Bearer token in the `authorization` metadata: the
-    infrastructure token for everything but ReadEvidence and RunReadOnly, which take the grader's.
+    infrastructure token for everything but ReadEvidence, RunReadOnly and DescribeWorld, which take
+    the grader's.
     """
 
     @staticmethod
@@ -387,6 +407,33 @@ class EnvService:
             '/envfarm.v1.EnvService/RunReadOnly',
             envfarm_dot_v1_dot_env__service__pb2.RunReadOnlyRequest.SerializeToString,
             envfarm_dot_v1_dot_env__service__pb2.RunReadOnlyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeWorld(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/envfarm.v1.EnvService/DescribeWorld',
+            envfarm_dot_v1_dot_env__service__pb2.DescribeWorldRequest.SerializeToString,
+            envfarm_dot_v1_dot_env__service__pb2.DescribeWorldResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -14,9 +14,22 @@ class VerdictStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERDICT_STATUS_UNSPECIFIED: _ClassVar[VerdictStatus]
     VERDICT_STATUS_GRADED: _ClassVar[VerdictStatus]
     VERDICT_STATUS_UNGRADABLE: _ClassVar[VerdictStatus]
+
+class GradeInput(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GRADE_INPUT_UNSPECIFIED: _ClassVar[GradeInput]
+    GRADE_INPUT_EPISODE: _ClassVar[GradeInput]
+    GRADE_INPUT_DSN: _ClassVar[GradeInput]
+    GRADE_INPUT_STATE: _ClassVar[GradeInput]
+    GRADE_INPUT_STORED: _ClassVar[GradeInput]
 VERDICT_STATUS_UNSPECIFIED: VerdictStatus
 VERDICT_STATUS_GRADED: VerdictStatus
 VERDICT_STATUS_UNGRADABLE: VerdictStatus
+GRADE_INPUT_UNSPECIFIED: GradeInput
+GRADE_INPUT_EPISODE: GradeInput
+GRADE_INPUT_DSN: GradeInput
+GRADE_INPUT_STATE: GradeInput
+GRADE_INPUT_STORED: GradeInput
 
 class CheckResult(_message.Message):
     __slots__ = ("name", "kind", "passed", "expected", "observed")
@@ -32,8 +45,16 @@ class CheckResult(_message.Message):
     observed: str
     def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., passed: _Optional[bool] = ..., expected: _Optional[str] = ..., observed: _Optional[str] = ...) -> None: ...
 
+class Timings(_message.Message):
+    __slots__ = ("evidence_seconds", "checks_seconds")
+    EVIDENCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    evidence_seconds: float
+    checks_seconds: float
+    def __init__(self, evidence_seconds: _Optional[float] = ..., checks_seconds: _Optional[float] = ...) -> None: ...
+
 class Verdict(_message.Message):
-    __slots__ = ("verdict_id", "request_id", "task", "status", "reward", "checks", "diff", "checks_hash", "grader_hash", "initial_state_hash", "final_state_hash", "ungradable_reason", "seconds")
+    __slots__ = ("verdict_id", "request_id", "task", "status", "reward", "checks", "diff", "checks_hash", "grader_hash", "initial_state_hash", "final_state_hash", "ungradable_reason", "seconds", "world", "evidence_hash", "golden_hash", "input", "episode_id", "timings")
     VERDICT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +68,12 @@ class Verdict(_message.Message):
     FINAL_STATE_HASH_FIELD_NUMBER: _ClassVar[int]
     UNGRADABLE_REASON_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
+    WORLD_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_HASH_FIELD_NUMBER: _ClassVar[int]
+    GOLDEN_HASH_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMINGS_FIELD_NUMBER: _ClassVar[int]
     verdict_id: str
     request_id: str
     task: _task_pb2.TaskRef
@@ -60,4 +87,10 @@ class Verdict(_message.Message):
     final_state_hash: str
     ungradable_reason: str
     seconds: float
-    def __init__(self, verdict_id: _Optional[str] = ..., request_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., status: _Optional[_Union[VerdictStatus, str]] = ..., reward: _Optional[float] = ..., checks: _Optional[_Iterable[_Union[CheckResult, _Mapping]]] = ..., diff: _Optional[_Iterable[_Union[_evidence_pb2.RowChange, _Mapping]]] = ..., checks_hash: _Optional[str] = ..., grader_hash: _Optional[str] = ..., initial_state_hash: _Optional[str] = ..., final_state_hash: _Optional[str] = ..., ungradable_reason: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
+    world: _task_pb2.WorldRef
+    evidence_hash: str
+    golden_hash: str
+    input: GradeInput
+    episode_id: str
+    timings: Timings
+    def __init__(self, verdict_id: _Optional[str] = ..., request_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., status: _Optional[_Union[VerdictStatus, str]] = ..., reward: _Optional[float] = ..., checks: _Optional[_Iterable[_Union[CheckResult, _Mapping]]] = ..., diff: _Optional[_Iterable[_Union[_evidence_pb2.RowChange, _Mapping]]] = ..., checks_hash: _Optional[str] = ..., grader_hash: _Optional[str] = ..., initial_state_hash: _Optional[str] = ..., final_state_hash: _Optional[str] = ..., ungradable_reason: _Optional[str] = ..., seconds: _Optional[float] = ..., world: _Optional[_Union[_task_pb2.WorldRef, _Mapping]] = ..., evidence_hash: _Optional[str] = ..., golden_hash: _Optional[str] = ..., input: _Optional[_Union[GradeInput, str]] = ..., episode_id: _Optional[str] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ...) -> None: ...

@@ -116,6 +116,15 @@ class EnvService(EnvServiceServicer):
         answer = await read_only.query(conn, request.query, request.max_rows)
         return pb.RunReadOnlyResponse(columns=answer.columns, rows_json=answer.rows_json)
 
+    async def DescribeWorld(self, request: pb.DescribeWorldRequest, context: Context) -> Message:
+        self._require(context, GRADER)
+        task = self._episodes.catalog.task(request.task_id, "")
+        return pb.DescribeWorldResponse(
+            world=wire.world_ref(task),
+            world_now=task.world.now.isoformat(),
+            schema_sql=task.world.schema_file.read_text(encoding="utf-8"),
+        )
+
     async def CloseEpisode(self, request: pb.CloseEpisodeRequest, context: Context) -> Message:
         self._require(context, INFRASTRUCTURE)
         state = await self._episodes.close(request.episode_id)
