@@ -147,6 +147,13 @@ class GroupStream:
                 {**entry.fields, "entry_id": entry.entry_id, "reason": reason},  # pyright: ignore[reportArgumentType]
             )
 
+    def report_dropped(self, entry: Entry, reason: str) -> None:
+        """Tell the gateway at once that it owes another group; an entry that is lost has no id."""
+        with boundary(StreamError, "reporting a dropped group", redis.RedisError):
+            self._client.hset(
+                streams.dropped_ids(self._run_id), entry.group_id or entry.entry_id, reason
+            )
+
     def acknowledge(self, records: Sequence[Record]) -> None:
         """Settle entries whose fate is durable: trained ids, acknowledgement, deletion at once.
 

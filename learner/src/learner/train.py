@@ -128,6 +128,8 @@ class Trainer:
             )
         )
         self.metrics.taken(fate)
+        if fate not in (TRAINED, DUPLICATE):
+            self.stream.report_dropped(entry, reason)
 
     # loss, step
 

@@ -52,6 +52,11 @@ def trained_ids(run_id: str) -> str:
     return f"envfarm:{run_id}:trained"
 
 
+def dropped_ids(run_id: str) -> str:
+    """Hash: group id → why the learner could not use it. The gateway replaces such groups."""
+    return f"envfarm:{run_id}:dropped"
+
+
 def learner_lease(run_id: str) -> str:
     """String with the fencing epoch's holder; expires."""
     return f"envfarm:{run_id}:learner"

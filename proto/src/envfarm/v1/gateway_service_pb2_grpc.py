@@ -55,6 +55,11 @@ class GatewayServiceStub:
                 request_serializer=envfarm_dot_v1_dot_gateway__service__pb2.CancelJobRequest.SerializeToString,
                 response_deserializer=envfarm_dot_v1_dot_gateway__service__pb2.CancelJobResponse.FromString,
                 _registered_method=True)
+        self.ResumeJob = channel.unary_unary(
+                '/envfarm.v1.GatewayService/ResumeJob',
+                request_serializer=envfarm_dot_v1_dot_gateway__service__pb2.ResumeJobRequest.SerializeToString,
+                response_deserializer=envfarm_dot_v1_dot_gateway__service__pb2.ResumeJobResponse.FromString,
+                _registered_method=True)
 
 
 class GatewayServiceServicer:
@@ -87,6 +92,13 @@ class GatewayServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ResumeJob(self, request, context):
+        """A cancelled or failed job goes on where it stopped; a running one is left as it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_GatewayServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -109,6 +121,11 @@ def add_GatewayServiceServicer_to_server(servicer, server):
                     servicer.CancelJob,
                     request_deserializer=envfarm_dot_v1_dot_gateway__service__pb2.CancelJobRequest.FromString,
                     response_serializer=envfarm_dot_v1_dot_gateway__service__pb2.CancelJobResponse.SerializeToString,
+            ),
+            'ResumeJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeJob,
+                    request_deserializer=envfarm_dot_v1_dot_gateway__service__pb2.ResumeJobRequest.FromString,
+                    response_serializer=envfarm_dot_v1_dot_gateway__service__pb2.ResumeJobResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -220,6 +237,33 @@ class GatewayService:
             '/envfarm.v1.GatewayService/CancelJob',
             envfarm_dot_v1_dot_gateway__service__pb2.CancelJobRequest.SerializeToString,
             envfarm_dot_v1_dot_gateway__service__pb2.CancelJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/envfarm.v1.GatewayService/ResumeJob',
+            envfarm_dot_v1_dot_gateway__service__pb2.ResumeJobRequest.SerializeToString,
+            envfarm_dot_v1_dot_gateway__service__pb2.ResumeJobResponse.FromString,
             options,
             channel_credentials,
             insecure,

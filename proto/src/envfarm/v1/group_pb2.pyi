@@ -89,17 +89,21 @@ class Group(_message.Message):
     def __init__(self, schema_version: _Optional[int] = ..., group_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., initial_state_hash: _Optional[str] = ..., rollouts: _Optional[_Iterable[_Union[Rollout, _Mapping]]] = ..., size: _Optional[int] = ..., failed_attempts: _Optional[_Iterable[_Union[FailedAttempt, _Mapping]]] = ..., policy: _Optional[_Union[_policy_pb2.PolicyVersion, _Mapping]] = ..., formed_at: _Optional[float] = ...) -> None: ...
 
 class GroupOutcome(_message.Message):
-    __slots__ = ("group_id", "task", "published", "cancelled", "rewards", "refilled_samples")
+    __slots__ = ("group_id", "task", "published", "cancelled", "rewards", "refilled_samples", "policy_number", "ended_at")
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
     REWARDS_FIELD_NUMBER: _ClassVar[int]
     REFILLED_SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    POLICY_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
     group_id: str
     task: _task_pb2.TaskRef
     published: str
     cancelled: CancelReason
     rewards: _containers.RepeatedScalarFieldContainer[float]
     refilled_samples: int
-    def __init__(self, group_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., published: _Optional[str] = ..., cancelled: _Optional[_Union[CancelReason, str]] = ..., rewards: _Optional[_Iterable[float]] = ..., refilled_samples: _Optional[int] = ...) -> None: ...
+    policy_number: int
+    ended_at: float
+    def __init__(self, group_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., published: _Optional[str] = ..., cancelled: _Optional[_Union[CancelReason, str]] = ..., rewards: _Optional[_Iterable[float]] = ..., refilled_samples: _Optional[int] = ..., policy_number: _Optional[int] = ..., ended_at: _Optional[float] = ...) -> None: ...
