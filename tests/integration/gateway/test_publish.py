@@ -1,7 +1,7 @@
-"""Publication on a real Valkey: one entry per group, whatever dies in between."""
+"""Publication on real servers of the Redis protocol: one entry per group, whatever dies in between."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from envfarm_common.binaries import RedisServer
 from rollout_gateway.publish import Publisher
 from rollout_gateway.store import FolderStore, RedisStore
 from tests.integration.gateway.conftest import VERSION, Stream
+from tests.support.redis_server import SOURCES, redis_from
 
 
 def group(formed_at: float = 1.0) -> group_pb2.Group:
@@ -35,6 +36,14 @@ def group(formed_at: float = 1.0) -> group_pb2.Group:
 
 class Dies(BaseException):
     """Stands for kill -9."""
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def redis_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RedisServer]:
+    with redis_from(request.param, tmp_path_factory.mktemp("redis")) as server:
+        yield server
 
 
 @pytest_asyncio.fixture
@@ -150,6 +159,28 @@ async def test_only_undelivered_groups_count(client: "redis.Redis", stream: Stre
     assert (await publisher.backlog("run", 10)).groups == 1
     await client.xdel("envfarm:run:groups", *[entry for entry, _ in taken[0][1]])  # pyright: ignore
     assert (await publisher.backlog("run", 10)).groups == 1
+
+
+async def test_without_waitaof_each_write_must_be_synced(
+    client: "redis.Redis", stream: Stream, monkeypatch: pytest.MonkeyPatch
+):
+    send = redis.Redis.execute_command
+
+    async def know_no_waitaof(self: Any, *words: Any, **options: Any) -> Any:
+        return await send(self, "UNHEARDOF" if words[0] == "WAITAOF" else words[0], *words[1:])
+
+    monkeypatch.setattr(redis.Redis, "execute_command", know_no_waitaof)
+    publisher = Publisher(client, RedisStore(), require_aof=True)
+    before = (await client.config_get("appendfsync"))["appendfsync"]
+    try:
+        await client.config_set("appendfsync", "everysec")
+        with pytest.raises(StreamError, match="cannot confirm"):
+            await publisher.publish(group())
+        await client.config_set("appendfsync", "always")
+        await publisher.publish(group())
+        assert stream.ids() == ["job.0.0"]
+    finally:
+        await client.config_set("appendfsync", before)
 
 
 async def test_a_redis_without_append_only_file_is_refused_unless_allowed(

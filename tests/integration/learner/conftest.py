@@ -9,6 +9,7 @@ from envfarm_common.binaries import RedisServer
 
 from tests.support.learner_process import ROOT, make_tiny_model
 from tests.support.recording_gateway import RecordingGateway, score_with
+from tests.support.redis_server import redis_from
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +24,8 @@ def tiny_score(tiny_model: Path):
 
 
 @pytest.fixture
-def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path / "redis")
+def redis_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
+    server = redis_from(getattr(request, "param", "wheel"), tmp_path / "redis")
     yield server
     server.stop()
 

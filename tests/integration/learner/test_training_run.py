@@ -13,6 +13,7 @@ from tests.support.groups import make_group, policy, publish
 from tests.support.learner_process import LearnerProcess
 from tests.support.polling import wait_until
 from tests.support.recording_gateway import RecordingGateway
+from tests.support.redis_server import SOURCES
 
 STREAM = streams.group_stream("run")
 REWARDS = [[1, 0, 0, 1, 0, 0, 0, 1], [0, 0, 0, 1, 0, 0, 0, 0], [1, 1, 1, 0, 1, 1, 0, 1]]
@@ -93,6 +94,7 @@ def undisturbed(tiny_model, tiny_score, tmp_path_factory: pytest.TempPathFactory
         server.stop()
 
 
+@pytest.mark.parametrize("redis_server", SOURCES, indirect=True)
 def test_two_groups_move_the_weights_and_are_acknowledged(farm: Farm, tmp_path: Path):
     overrides = farm.overrides(**{"run.updates": 2, "stream.store": "redis"})
     del overrides["stream.store_dir"]

@@ -113,7 +113,7 @@ class RedisServer:
         self._log = directory / "redis.log"
         config = (
             f"bind 127.0.0.1\nport {self.port}\nrequirepass {self.password}\n"
-            f'dir "{directory}"\nappendonly yes\nappendfsync everysec\nsave ""\n'
+            f'dir "{directory}"\nappendonly yes\nappendfsync {self._appendfsync()}\nsave ""\n'
             f'maxmemory-policy noeviction\nlogfile "{self._log}"\n'
         )
         command = child_command([self.binary.path, "-"], death=signal.SIGTERM)
@@ -133,10 +133,19 @@ class RedisServer:
             self.process.stdin.close()
         self._wait_until_ready()
 
+    def _appendfsync(self) -> str:
+        # Before 7.2 there is no WAITAOF, and an answer must mean that the write is on disk.
+        major, minor = self.binary.version.split(".")[:2]
+        return "everysec" if (int(major), int(minor)) >= (7, 2) else "always"
+
     def stop(self) -> None:
         """Save and stop; a second stop is fine."""
-        self.process.terminate()
-        self.process.wait(30)
+        # A server that writes its first append-only file forgets a SIGTERM.
+        for patience in (2, 2, 2, 30):
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience)
+                return
 
     def __enter__(self) -> "RedisServer":
         return self

@@ -116,14 +116,24 @@ class Publisher:
         try:
             answer: Any = await link.execute_command("WAITAOF", 1, 0, CONFIRM_MILLISECONDS)
         except ResponseError as error:
-            if not self._require_aof:
-                return
-            raise StreamError(
-                f"Redis cannot confirm writes: {error}",
-                hint="turn on appendonly, or accept losses with GATEWAY_REQUIRE_AOF=false",
-            ) from error
+            if self._require_aof and not await _syncs_each_write(link):
+                raise StreamError(
+                    f"Redis cannot confirm writes: {error}",
+                    hint="turn on appendonly (before Redis 7.2 with appendfsync always), or accept"
+                    " losses with GATEWAY_REQUIRE_AOF=false",
+                ) from error
+            return
         if self._require_aof and int(answer[0]) < 1:
             raise StreamError(f"Redis did not confirm a write in {CONFIRM_MILLISECONDS} ms")
+
+
+async def _syncs_each_write(link: "redis.Redis") -> bool:
+    """Servers before Redis 7.2 have no WAITAOF; with `always` every answer comes after the fsync."""
+    try:
+        told: Any = await link.config_get("append*")
+    except ResponseError:  # a managed server may refuse CONFIG
+        return False
+    return told.get("appendonly") == "yes" and told.get("appendfsync") == "always"
 
 
 def _text(value: Any) -> str:
