@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from grader.allow_list import AllowList
 from grader.checkset import Checkset
 from grader.evidence import Change
-from grader.grading import Attempt, EvidenceSource, GoldenSource, Graded, grade
+from grader.evidence_client import EpisodeState, EvidenceClient
+from grader.grading import Attempt, GoldenSource, Graded, grade
 from grader.replay import Replay
 from grader.source_hash import grader_hash
 
@@ -61,7 +62,7 @@ class GradeDoor:
         self,
         checkset: Checkset,
         golden: GoldenSource,
-        source: EvidenceSource,
+        source: EvidenceClient,
         allowed: AllowList,
         instruments: Instruments,
         replay_capacity: int,
@@ -84,12 +85,12 @@ class GradeDoor:
         attempt = Attempt(
             task_id=request.task_id,
             task_hash=request.task_hash,
-            target=self._allowed.target(request.episode.env_server),
-            episode_id=request.episode.episode_id,
             final_reply=request.final_reply,
         )
+        target = self._allowed.target(request.episode.env_server)
+        state = EpisodeState(self._source, target, request.episode.episode_id)
         checks = self._checkset.find(attempt.task_id)
-        graded = await grade(attempt, checks, self._golden, self._source)
+        graded = await grade(attempt, checks, self._golden, state)
         self._count(attempt, graded)
         return to_json(to_proto(request.request_id, attempt, graded))
 
@@ -124,7 +125,8 @@ def add_routes(
 def to_proto(request_id: str, attempt: Attempt, graded: Graded) -> verdict_pb2.Verdict:
     """The Verdict message; `reward` stays unset unless graded."""
     decision, evidence = graded.decision, graded.evidence
-    identity = [request_id, attempt.episode_id, graded.checks_hash, grader_hash()]
+    episode_id = evidence.episode_id if evidence else ""
+    identity = [request_id, episode_id, graded.checks_hash, grader_hash()]
     verdict = verdict_pb2.Verdict(
         verdict_id="v-" + content_hash(identity)[:32],
         request_id=request_id,

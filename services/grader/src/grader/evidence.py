@@ -1,11 +1,12 @@
-"""What a check may see of an episode, and the promises that evidence must keep.
+"""What a check may see of a final state, and the promises that evidence must keep.
 
-No wire here: `evidence_client.py` reads it from an env-server.
+No wire here: `evidence_client.py` reads it from an env-server, `dsn_state.py` from a database and
+`table_state.py` from tables in a request.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from envfarm.canonical import content_hash
@@ -40,11 +41,13 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """A sealed episode as its env-server tells it."""
+    """A final state beside the initial one."""
 
     episode_id: str
+    """Empty unless it came from an env-server."""
     task_id: str
     task_hash: str
+    world_id: str = ""
     world_hash: str
     initial_state_hash: str
     final_state_hash: str
@@ -56,7 +59,8 @@ class Evidence:
 
 
 def verified(evidence: Evidence) -> Evidence:
-    """The evidence, if it is whole and agrees with itself; EvidenceError otherwise."""
+    """The evidence with its changes in order, if it is whole and agrees with itself; EvidenceError
+    otherwise."""
     stated = content_hash({table.name: table.hash for table in evidence.tables.values()})
     if stated != evidence.final_state_hash:
         raise EvidenceError("the final state hash is not the hash of the table hashes")
@@ -73,7 +77,8 @@ def verified(evidence: Evidence) -> Evidence:
         if identity in seen:
             raise EvidenceError(f"{change.table} {change.key} stands in the diff twice")
         seen.add(identity)
-    return evidence
+    ordered = sorted(evidence.changes, key=lambda change: (change.table, change.key))
+    return replace(evidence, changes=tuple(ordered))
 
 
 def changes_by_table(changes: Iterable[Change]) -> dict[str, set[Change]]:

@@ -23,6 +23,7 @@ from envfarm_common.grpc import connect
 from grader.checks.sql import MAX_ROWS
 from grader.evidence import Change, Evidence, Op, Table, verified
 from grader.verdict import CannotRun
+from grader.world_base import WorldBase, make_base
 
 _MAX_PEERS = 256
 _OPS: dict[int, Op] = {
@@ -51,12 +52,37 @@ class EvidenceClient:
     async def read(self, target: str, episode_id: str) -> Evidence:
         """The verified evidence. EvidenceError when it is torn; GraderError when the env-server
         cannot be reached; what the env-server itself says (UnknownEpisode, WrongState, ...)."""
+        evidence, _ = await self._stream(target, episode_id, ())
+        return evidence
+
+    async def read_world(self, target: str, episode_id: str) -> WorldBase:
+        """The initial state of the world, from a sealed episode that changed nothing; errors as
+        `read`, and EvidenceError when it did change something."""
+        bare = await self.read(target, episode_id)
+        evidence, rows = await self._stream(target, episode_id, tuple(bare.tables))
+        async with self._peer(target) as peer:
+            with _crossing(f"asking {target} for the world"):
+                told = await peer.stub.DescribeWorld(
+                    env_service_pb2.DescribeWorldRequest(task_id=evidence.task_id),
+                    metadata=peer.metadata,
+                    timeout=self._timeout,
+                )
+        if told.world.world_hash != evidence.world_hash:
+            raise EvidenceError("the world changed while it was being read")
+        return make_base(evidence, rows, told.schema_sql, told.world_now)
+
+    async def _stream(
+        self, target: str, episode_id: str, whole_tables: Sequence[str]
+    ) -> tuple[Evidence, dict[str, list[str]]]:
         header: evidence_pb2.EvidenceHeader | None = None
         changes: list[evidence_pb2.RowChange] = []
+        rows: dict[str, list[str]] = {}
         async with self._peer(target) as peer:
             with _crossing(f"reading evidence from {target}"):
                 stream = peer.stub.ReadEvidence(
-                    env_service_pb2.ReadEvidenceRequest(episode_id=episode_id),
+                    env_service_pb2.ReadEvidenceRequest(
+                        episode_id=episode_id, whole_tables=whole_tables
+                    ),
                     metadata=peer.metadata,
                     timeout=self._timeout,
                 )
@@ -68,11 +94,13 @@ class EvidenceClient:
                         header = chunk.header
                     elif part == "changes":
                         changes.extend(chunk.changes.changes)
+                    elif part == "rows":
+                        rows.setdefault(chunk.rows.table, []).extend(chunk.rows.rows_json)
         if header is None:
             raise EvidenceError("the evidence stream is empty")
         if header.episode_id != episode_id:
             raise EvidenceError(f"asked for {episode_id}, got {header.episode_id}")
-        return verified(_evidence(header, changes))
+        return verified(_evidence(header, changes)), rows
 
     async def query(self, target: str, episode_id: str, query: str) -> Sequence[str]:
         """Rows of a read-only query as JSON; CannotRun when the query itself is at fault."""
@@ -148,6 +176,7 @@ def _evidence(
         episode_id=header.episode_id,
         task_id=header.task.task_id,
         task_hash=header.task.task_hash,
+        world_id=header.world.world_id,
         world_hash=header.world.world_hash,
         initial_state_hash=header.initial_state_hash,
         final_state_hash=header.final_state_hash,
@@ -166,3 +195,20 @@ def _change(change: evidence_pb2.RowChange) -> Change:
         before=change.before_json,
         after=change.after_json,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeState:
+    """The final state of one sealed episode, read from its env-server."""
+
+    client: EvidenceClient
+    target: str
+    episode_id: str
+
+    async def read(self) -> Evidence:
+        """As `EvidenceClient.read`."""
+        return await self.client.read(self.target, self.episode_id)
+
+    async def query(self, query: str) -> Sequence[str]:
+        """As `EvidenceClient.query`."""
+        return await self.client.query(self.target, self.episode_id, query)

@@ -1,8 +1,8 @@
 """One grading: find checks and golden snapshot, read evidence, run checks, decide."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from envfarm.canonical import content_hash
@@ -15,12 +15,16 @@ from grader.golden import Golden, contradictions
 from grader.verdict import CannotRun, CheckResult, Decision, decide
 
 
-class EvidenceSource(Protocol):
-    """Where evidence comes from; both raise what `evidence_client.py` says."""
+class FinalState(Protocol):
+    """A final state that can be read, wherever it is."""
 
-    async def read(self, target: str, episode_id: str) -> Evidence: ...
+    async def read(self) -> Evidence:
+        """The verified evidence; EvidenceError when it cannot be trusted."""
+        ...
 
-    async def query(self, target: str, episode_id: str, query: str) -> Sequence[str]: ...
+    async def query(self, query: str) -> Sequence[str]:
+        """Rows of a read-only query as JSON; CannotRun when the query itself is at fault."""
+        ...
 
 
 class GoldenSource(Protocol):
@@ -31,12 +35,10 @@ class GoldenSource(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """What is to be graded: a sealed episode, the task it claims, and the agent's last words."""
+    """What is to be graded: the task that was tried, and the agent's last words."""
 
     task_id: str
     task_hash: str
-    target: str
-    episode_id: str
     final_reply: str
 
 
@@ -47,28 +49,49 @@ class Graded:
     decision: Decision
     results: Sequence[CheckResult]
     evidence: Evidence | None
+    answers: Mapping[str, Sequence[str]]
+    """Query → its rows, for each query that was answered."""
     checks_hash: str
+    golden_hash: str
+    evidence_seconds: float
     seconds: float
 
 
+@dataclass(slots=True)
+class _Recorded:
+    """A final state whose answers are kept."""
+
+    state: FinalState
+    answers: dict[str, Sequence[str]] = field(default_factory=dict)
+
+    async def query(self, query: str) -> Sequence[str]:
+        if query not in self.answers:
+            self.answers[query] = await self.state.query(query)
+        return self.answers[query]
+
+
 async def grade(
-    attempt: Attempt, checks: CheckFile, golden_source: GoldenSource, source: EvidenceSource
+    attempt: Attempt, checks: CheckFile, golden_source: GoldenSource, state: FinalState
 ) -> Graded:
-    """Grade an attempt. Trouble on the way to the env-server is raised, never a verdict."""
+    """Grade an attempt. Trouble on the way to its final state is raised, never a verdict."""
     started = time.perf_counter()
     results: list[CheckResult] = []
     obstacles: list[str] = []
     evidence: Evidence | None = None
-    checks_hash = checks.checks_hash
+    checks_hash, golden_hash = checks.checks_hash, ""
+    recorded = _Recorded(state)
+    read_at = started
     try:
-        evidence = await source.read(attempt.target, attempt.episode_id)
+        evidence = await state.read()
+        read_at = time.perf_counter()
         _require_same_task(attempt, evidence)
         golden = golden_source.load(attempt.task_id, attempt.task_hash, checks.checks_hash)
-        checks_hash = content_hash([checks.checks_hash, golden.digest()])
+        golden_hash = golden.digest()
+        checks_hash = content_hash([checks.checks_hash, golden_hash])
         obstacles += contradictions(evidence, golden)
         for check in checks.checks if not obstacles else ():
             try:
-                results.append(await _run(check, attempt, evidence, golden, source))
+                results.append(await _run(check, attempt, evidence, golden, recorded))
             except CannotRun as error:
                 obstacles.append(f"check {check.name!r} cannot run: {error}")
     except EvidenceError as error:
@@ -77,13 +100,16 @@ async def grade(
         decision=decide(results, obstacles),
         results=results,
         evidence=evidence,
+        answers=recorded.answers,
         checks_hash=checks_hash,
+        golden_hash=golden_hash,
+        evidence_seconds=read_at - started,
         seconds=time.perf_counter() - started,
     )
 
 
 async def _run(
-    check: Check, attempt: Attempt, evidence: Evidence, golden: Golden, source: EvidenceSource
+    check: Check, attempt: Attempt, evidence: Evidence, golden: Golden, recorded: _Recorded
 ) -> CheckResult:
     match check.kind:
         case "state":
@@ -93,17 +119,16 @@ async def _run(
         case "reply":
             return reply.run(check, attempt.final_reply)
         case "sql":
-            rows = await source.query(attempt.target, attempt.episode_id, check.query)
-            return sql.run(check, rows)
+            return sql.run(check, await recorded.query(check.query))
 
 
 def _require_same_task(attempt: Attempt, evidence: Evidence) -> None:
     if attempt.task_id != evidence.task_id:
         raise InvalidArgument(
-            f"episode {attempt.episode_id} runs {evidence.task_id}, not {attempt.task_id}"
+            f"episode {evidence.episode_id} runs {evidence.task_id}, not {attempt.task_id}"
         )
     if attempt.task_hash != evidence.task_hash:
         raise InvalidArgument(
-            f"episode {attempt.episode_id} runs {attempt.task_id} with another content than task_hash",
+            f"episode {evidence.episode_id} runs {attempt.task_id} with another content than task_hash",
             hint="send the task_hash that the episode was opened with",
         )

@@ -21,11 +21,12 @@ from envfarm_common.grpc import connect
 
 from grader.checkset import Action, CheckFile, Checkset, load_checkset
 from grader.evidence import Evidence
-from grader.evidence_client import EvidenceClient
+from grader.evidence_client import EpisodeState, EvidenceClient
 from grader.fresh_run import FreshRuns
 from grader.golden import Golden, GoldenStore, make_golden
 from grader.grading import Attempt, Graded, grade
 from grader.settings import IngestSettings
+from grader.world_base import BaseStore
 
 
 @dataclass
@@ -62,11 +63,17 @@ class Prover:
     """Proves single tasks on one env-server."""
 
     def __init__(
-        self, runs: FreshRuns, source: EvidenceClient, store: GoldenStore, env_server: str
+        self,
+        runs: FreshRuns,
+        source: EvidenceClient,
+        store: GoldenStore,
+        bases: BaseStore,
+        env_server: str,
     ):
         self._runs = runs
         self._source = source
         self._store = store
+        self._bases = bases
         self._target = f"dns:///{env_server}"
 
     async def prove(self, task: task_pb2.Task, checks: CheckFile, report: Report) -> list[str]:
@@ -74,6 +81,8 @@ class Prover:
         wrong: list[str] = []
         async with self._runs.sealed(task, []) as (empty_id, _):
             untouched = await self._source.read(self._target, empty_id)
+            if not self._bases.has(untouched.initial_state_hash):
+                self._bases.write(await self._source.read_world(self._target, empty_id))
             async with self._runs.sealed(task, checks.golden.actions) as (golden_id, refusals):
                 if refusals:
                     return [f"a golden call was refused: {refusals[0]}"]
@@ -126,11 +135,10 @@ class Prover:
         attempt = Attempt(
             task_id=task.ref.task_id,
             task_hash=task.ref.task_hash,
-            target=self._target,
-            episode_id=episode_id,
             final_reply=reply,
         )
-        return await grade(attempt, checks, _Held(golden), self._source)
+        state = EpisodeState(self._source, self._target, episode_id)
+        return await grade(attempt, checks, _Held(golden), state)
 
 
 def _mutants(task: task_pb2.Task, checks: CheckFile) -> list[_Mutant]:
@@ -175,7 +183,13 @@ async def prove_tasks(
     source = EvidenceClient(config.evidence_token.get_secret_value(), timeout)
     try:
         runs = FreshRuns(channel, metadata, timeout)
-        prover = Prover(runs, source, GoldenStore(config.golden_dir), config.env_server)
+        prover = Prover(
+            runs,
+            source,
+            GoldenStore(config.golden_dir),
+            BaseStore(config.golden_dir),
+            config.env_server,
+        )
         public = await runs.tasks("")
         for number, task_id in enumerate(task_ids, 1):
             wrong = await _prove_one(prover, public, checkset.find(task_id), report)
