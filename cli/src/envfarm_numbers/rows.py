@@ -1,0 +1,142 @@
+"""Reading attempts.jsonl: every row validated, every refusal names file, line and reason.
+
+A campaign is one file, or a folder with files of that name anywhere below it. A last line without
+its end is one that is being written; it is counted and left out.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+from envfarm.attempt_row import INTERFACES, AttemptRow
+from envfarm.errors import ConfigError
+
+FILE_NAME = "attempts.jsonl"
+_HINTS = get_type_hints(AttemptRow)
+
+
+@dataclass(slots=True)
+class Campaign:
+    """The rows of one campaign, in the order in which they were written."""
+
+    sources: list[Path]
+    rows: list[AttemptRow]
+    unfinished: int = 0
+    """Lines that were being written."""
+    places: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    """FILE:LINE of each (task_id, repetition, attempt)."""
+
+
+class LineReader:
+    """Decodes lines into records with the attributes `wanted`; all other keys must be there too."""
+
+    def __init__(self, wanted: Iterable[str]):
+        names = set(wanted)
+        record = msgspec.defstruct(
+            "Row",
+            [
+                (f.name, _checked(f.name) if f.name in names else msgspec.Raw)
+                for f in fields(AttemptRow)
+            ],
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(record)
+        self._checks_interface = "interface" in names
+        self.unfinished = 0
+
+    def read(self, path: Path) -> Iterator[tuple[int, Any]]:
+        """(line number, record); ConfigError names the line that is no attempt row."""
+        decode = self._decoder.decode
+        with path.open("rb") as source:
+            for number, line in enumerate(source, 1):
+                if line[-1:] != b"\n":
+                    self.unfinished += 1
+                    return
+                try:
+                    row = decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    raise _refusal(f"{path}:{number}", line, str(error)) from error
+                if self._checks_interface and row.interface not in INTERFACES:
+                    raise _refusal(f"{path}:{number}", line, "interface is tokens or chat")
+                yield number, row
+
+
+def files_of(path: Path) -> list[Path]:
+    """The row files of a campaign in path order; ConfigError when there is none."""
+    if path.is_dir():
+        found = sorted(path.rglob(FILE_NAME))
+        if not found:
+            raise ConfigError(
+                f"{path}: no {FILE_NAME} in this folder",
+                hint="name the folder of a probe, evaluation or training job, or the file itself",
+            )
+        return found
+    if not path.exists():
+        raise ConfigError(f"{path}: there is no such file or folder")
+    return [path]
+
+
+def read_campaign(paths: Path | Iterable[Path]) -> Campaign:
+    """All rows of one campaign with unique keys.
+
+    ConfigError: a line that is no row, a key that is there twice, two rewards for one repetition.
+    """
+    given = [paths] if isinstance(paths, Path) else list(paths)
+    campaign = Campaign([file for path in given for file in files_of(path)], [])
+    reader = LineReader(f.name for f in fields(AttemptRow))
+    names = [f.name for f in fields(AttemptRow)]
+    rewarded: dict[tuple[str, int], str] = {}
+    for path in campaign.sources:
+        for number, record in reader.read(path):
+            row = AttemptRow(**{name: getattr(record, name) for name in names})
+            where, key = f"{path}:{number}", (row.task_id, row.repetition, row.attempt)
+            if key in campaign.places:
+                raise duplicate(where, campaign.places[key], key)
+            campaign.places[key] = where
+            if row.reward is not None:
+                check_reward(where, row.reward)
+                if (first := rewarded.setdefault(key[:2], where)) is not where:
+                    raise second_reward(where, first, key)
+            campaign.rows.append(row)
+    campaign.unfinished = reader.unfinished
+    if not campaign.rows:
+        raise ConfigError(f"{campaign.sources[0]}: no row in it yet")
+    return campaign
+
+
+def check_reward(where: str, reward: float) -> None:
+    """ConfigError unless it is 0 or 1: every figure counts passed attempts."""
+    if reward not in (0.0, 1.0):
+        raise ConfigError(f"{where}: reward is {reward:g}; attempts pass (1) or do not (0)")
+
+
+def duplicate(where: str, first: str, key: tuple[str, int, int]) -> ConfigError:
+    task, repetition, attempt = key
+    return ConfigError(
+        f"{where}: attempt {attempt} of repetition {repetition} of {task} is already in {first}",
+        hint="two campaigns were mixed, or one file was given twice",
+    )
+
+
+def second_reward(where: str, first: str, key: tuple[str, int, int]) -> ConfigError:
+    return ConfigError(
+        f"{where}: repetition {key[1]} of {key[0]} has a reward already, in {first}",
+        hint="a repetition counts once; only attempts without reward are run again",
+    )
+
+
+def _checked(name: str) -> Any:
+    kind = _HINTS[name]
+    return Annotated[int, msgspec.Meta(ge=0)] if kind is int else kind
+
+
+def _refusal(where: str, line: bytes, reason: str) -> ConfigError:
+    """The contract's own words where it has some, since they name the key first."""
+    try:
+        AttemptRow.from_json(line.decode(errors="replace"), where)
+    except ConfigError as error:
+        return error
+    return ConfigError(f"{where}: {reason}")
