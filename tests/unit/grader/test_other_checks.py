@@ -3,8 +3,8 @@ import time
 import pytest
 from pydantic import ValidationError
 
+from grader.check_kinds import ReplyCheck, SqlCheck, UntouchedCheck
 from grader.checks import reply, sql, untouched
-from grader.checkset import ReplyCheck, SqlCheck, UntouchedCheck
 from grader.verdict import CannotRun
 from tests.support.shop_world import START, after, evidence
 

@@ -1,7 +1,7 @@
 import pytest
 
+from grader.check_kinds import StateCheck
 from grader.checks import state
-from grader.checkset import StateCheck
 from grader.verdict import CannotRun
 from tests.support.shop_world import START, after, evidence, golden
 
@@ -57,10 +57,18 @@ def test_an_unstable_column_may_differ_in_a_new_row():
     assert passes(observed, expected, unstable=["notes.text"])
 
 
-def test_a_row_in_which_only_an_unstable_column_changed_counts_as_unchanged():
+def test_an_unstable_column_of_a_row_that_was_to_be_left_alone_must_not_change():
     observed = after(notes=[{**START["notes"][0], "text": "new"}])
-    assert passes(observed, START, unstable=["notes.text"])
-    assert not passes(observed, START)
+    assert not passes(observed, START, unstable=["notes.text"])
+    assert passes(
+        observed, after(notes=[{**START["notes"][0], "text": "x"}]), unstable=["notes.text"]
+    )
+
+
+def test_an_ignored_column_counts_in_no_row():
+    observed = after(notes=[{**START["notes"][0], "text": "new"}])
+    assert passes(observed, START, ignore=["notes.text"])
+    assert not passes(after(notes=[]), START, ignore=["notes.text"])
 
 
 def test_an_allowed_table_may_end_in_any_state():

@@ -32,18 +32,20 @@ GRADE_INPUT_STATE: GradeInput
 GRADE_INPUT_STORED: GradeInput
 
 class CheckResult(_message.Message):
-    __slots__ = ("name", "kind", "passed", "expected", "observed")
+    __slots__ = ("name", "kind", "passed", "expected", "observed", "judge")
     NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     PASSED_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_FIELD_NUMBER: _ClassVar[int]
     OBSERVED_FIELD_NUMBER: _ClassVar[int]
+    JUDGE_FIELD_NUMBER: _ClassVar[int]
     name: str
     kind: str
     passed: bool
     expected: str
     observed: str
-    def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., passed: _Optional[bool] = ..., expected: _Optional[str] = ..., observed: _Optional[str] = ...) -> None: ...
+    judge: str
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., passed: _Optional[bool] = ..., expected: _Optional[str] = ..., observed: _Optional[str] = ..., judge: _Optional[str] = ...) -> None: ...
 
 class Timings(_message.Message):
     __slots__ = ("evidence_seconds", "checks_seconds")

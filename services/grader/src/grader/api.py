@@ -13,6 +13,7 @@ from google.protobuf import json_format
 from pydantic import BaseModel, ConfigDict, Field
 
 from grader.allow_list import AllowList
+from grader.check_run import CheckRunner
 from grader.checkset import Checkset
 from grader.evidence import Change
 from grader.evidence_client import EpisodeState, EvidenceClient
@@ -65,6 +66,7 @@ class GradeDoor:
         source: EvidenceClient,
         allowed: AllowList,
         instruments: Instruments,
+        runner: CheckRunner,
         replay_capacity: int,
     ):
         self._checkset = checkset
@@ -72,6 +74,7 @@ class GradeDoor:
         self._source = source
         self._allowed = allowed
         self._instruments = instruments
+        self._runner = runner
         self._replay: Replay[dict[str, Any]] = Replay(replay_capacity)
 
     async def answer(self, request: GradeRequest) -> dict[str, Any]:
@@ -90,7 +93,7 @@ class GradeDoor:
         target = self._allowed.target(request.episode.env_server)
         state = EpisodeState(self._source, target, request.episode.episode_id)
         checks = self._checkset.find(attempt.task_id)
-        graded = await grade(attempt, checks, self._golden, state)
+        graded = await grade(attempt, checks, self._golden, state, self._runner)
         self._count(attempt, graded)
         return to_json(to_proto(request.request_id, attempt, graded))
 
@@ -139,6 +142,7 @@ def to_proto(request_id: str, attempt: Attempt, graded: Graded) -> verdict_pb2.V
                 passed=result.passed,
                 expected=result.expected,
                 observed=result.observed,
+                judge=result.judge,
             )
             for result in graded.results
         ],

@@ -6,6 +6,7 @@ from envfarm_common.settings import redacted
 
 from grader.allow_list import AllowList
 from grader.api import GradeDoor, add_routes
+from grader.check_run import make_judge, make_runner
 from grader.checkset import load_checkset
 from grader.evidence_client import EvidenceClient
 from grader.golden import GoldenStore
@@ -22,12 +23,14 @@ async def serve(settings: Settings) -> None:
     source = EvidenceClient(
         settings.evidence_token.get_secret_value(), settings.evidence_timeout_seconds
     )
+    judge = make_judge(settings)
     door = GradeDoor(
         checkset,
         GoldenStore(settings.golden_dir),
         source,
         AllowList(settings.env_servers),
         instruments,
+        make_runner(checkset, judge),
         settings.replay_capacity,
     )
     app = http.create_app("envfarm grader", instruments, lambda: not stop.is_set())
@@ -42,4 +45,6 @@ async def serve(settings: Settings) -> None:
     finally:
         await server.stop()
         await source.close()
+        if judge:
+            await judge.close()
         lifecycle.remove_ready(settings.ready_file)

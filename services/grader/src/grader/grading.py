@@ -8,8 +8,8 @@ from typing import Protocol
 from envfarm.canonical import content_hash
 from envfarm.errors import EvidenceError, InvalidArgument
 
-from grader.checks import reply, sql, state, untouched
-from grader.checkset import Check, CheckFile
+from grader.check_run import CheckRunner, Seen
+from grader.checkset import CheckFile
 from grader.evidence import Evidence
 from grader.golden import Golden, contradictions
 from grader.verdict import CannotRun, CheckResult, Decision, decide
@@ -71,7 +71,11 @@ class _Recorded:
 
 
 async def grade(
-    attempt: Attempt, checks: CheckFile, golden_source: GoldenSource, state: FinalState
+    attempt: Attempt,
+    checks: CheckFile,
+    golden_source: GoldenSource,
+    state: FinalState,
+    runner: CheckRunner,
 ) -> Graded:
     """Grade an attempt. Trouble on the way to its final state is raised, never a verdict."""
     started = time.perf_counter()
@@ -89,9 +93,12 @@ async def grade(
         golden_hash = golden.digest()
         checks_hash = content_hash([checks.checks_hash, golden_hash])
         obstacles += contradictions(evidence, golden)
+        seen = Seen(
+            evidence=evidence, golden=golden, reply=attempt.final_reply, query=recorded.query
+        )
         for check in checks.checks if not obstacles else ():
             try:
-                results.append(await _run(check, attempt, evidence, golden, recorded))
+                results.append(await runner.run(check, seen))
             except CannotRun as error:
                 obstacles.append(f"check {check.name!r} cannot run: {error}")
     except EvidenceError as error:
@@ -106,20 +113,6 @@ async def grade(
         evidence_seconds=read_at - started,
         seconds=time.perf_counter() - started,
     )
-
-
-async def _run(
-    check: Check, attempt: Attempt, evidence: Evidence, golden: Golden, recorded: _Recorded
-) -> CheckResult:
-    match check.kind:
-        case "state":
-            return state.run(check, evidence, golden)
-        case "untouched":
-            return untouched.run(check, evidence)
-        case "reply":
-            return reply.run(check, attempt.final_reply)
-        case "sql":
-            return sql.run(check, await recorded.query(check.query))
 
 
 def _require_same_task(attempt: Attempt, evidence: Evidence) -> None:

@@ -19,6 +19,7 @@ from envfarm.v1 import task_pb2
 from envfarm_common import lifecycle, logging, settings
 from envfarm_common.grpc import connect
 
+from grader.check_run import CheckRunner, make_judge, make_runner
 from grader.checkset import Action, CheckFile, Checkset, load_checkset
 from grader.evidence import Evidence
 from grader.evidence_client import EpisodeState, EvidenceClient
@@ -69,20 +70,22 @@ class Prover:
         store: GoldenStore,
         bases: BaseStore,
         env_server: str,
+        runner: CheckRunner,
     ):
         self._runs = runs
         self._source = source
         self._store = store
         self._bases = bases
         self._target = f"dns:///{env_server}"
+        self._runner = runner
 
     async def prove(self, task: task_pb2.Task, checks: CheckFile, report: Report) -> list[str]:
         """What is wrong with the task; when nothing is, its snapshot has been written."""
         wrong: list[str] = []
         async with self._runs.sealed(task, []) as (empty_id, _):
             untouched = await self._source.read(self._target, empty_id)
-            if not self._bases.has(untouched.initial_state_hash):
-                self._bases.write(await self._source.read_world(self._target, empty_id))
+            is_known = self._bases.has(untouched.initial_state_hash)
+            base = None if is_known else await self._source.read_world(self._target, empty_id)
             async with self._runs.sealed(task, checks.golden.actions) as (golden_id, refusals):
                 if refusals:
                     return [f"a golden call was refused: {refusals[0]}"]
@@ -102,6 +105,8 @@ class Prover:
             else:
                 report.mutants_killed += 1
         if not wrong:
+            if base:
+                self._bases.write(base)
             self._store.write(golden)
         return wrong
 
@@ -138,7 +143,7 @@ class Prover:
             final_reply=reply,
         )
         state = EpisodeState(self._source, self._target, episode_id)
-        return await grade(attempt, checks, _Held(golden), state)
+        return await grade(attempt, checks, _Held(golden), state, self._runner)
 
 
 def _mutants(task: task_pb2.Task, checks: CheckFile) -> list[_Mutant]:
@@ -189,6 +194,7 @@ async def prove_tasks(
             GoldenStore(config.golden_dir),
             BaseStore(config.golden_dir),
             config.env_server,
+            make_runner(checkset, make_judge(config)),
         )
         public = await runs.tasks("")
         for number, task_id in enumerate(task_ids, 1):

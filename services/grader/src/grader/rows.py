@@ -16,6 +16,11 @@ def parse_row(text: str) -> Row:
     return value
 
 
+def plain(text: str) -> Row:
+    """A JSON object with Python's own numbers, for code that computes with them."""
+    return json.loads(text)
+
+
 def canonical_text(value: Any) -> str:
     """Canonical JSON in which 49.90, 49.9 and 4.99e1 read alike; a text '49.9' stays a text."""
     if isinstance(value, bool) or value is None or isinstance(value, str):

@@ -23,6 +23,22 @@ class EvidenceSettings(ServiceSettings):
     """The env-servers' grader token."""
     evidence_timeout_seconds: float = Field(default=15.0, gt=0, le=300)
     """Deadline of one call to an env-server."""
+    judge_url: str = Field(default="", pattern=r"^(https?://[^\s]+)?$")
+    """OpenAI-compatible endpoint for `rubric` checks, up to /v1; empty where no task has any."""
+    judge_model: str = Field(default="", max_length=200)
+    """Model to ask, as the endpoint names it."""
+    judge_api_key: SecretStr = SecretStr("")
+    """Bearer token of the endpoint; empty sends none."""
+    judge_timeout_seconds: float = Field(default=30.0, gt=0, le=600)
+    """Deadline of one question."""
+    judge_cache_dir: Path | None = None
+    """Folder that keeps answers over restarts; without one they are kept in memory."""
+
+    @model_validator(mode="after")
+    def _judge_is_whole(self) -> Self:
+        if bool(self.judge_url) != bool(self.judge_model):
+            raise ValueError("judge_url and judge_model belong together")
+        return self
 
 
 class Settings(EvidenceSettings):

@@ -20,6 +20,8 @@ class CheckResult:
     passed: bool
     expected: str
     observed: str
+    judge: str = ""
+    """Who answered a rubric: model, endpoint and version of the prompt."""
 
 
 class CannotRun(Exception):

@@ -1,18 +1,30 @@
-"""`reply`: what the final answer to the user says and does not say."""
+"""`reply`: what the final answer to the user says and does not say.
 
+Typography is folded first, on both sides: compatibility forms (NFKC), dashes, quotes, spaces, and
+characters that nobody sees. Letters that only look alike stay different. Where a part begins or ends
+with a digit, the number must begin or end there as well: 34.90 is not in 134.90, O-1012 not in
+O-10123.
+"""
+
+import re
+import unicodedata
 from functools import lru_cache
 
 from pydantic import TypeAdapter, ValidationError
 
-from grader.checkset import ReplyCheck, reply_pattern
+from grader.check_kinds import ReplyCheck, reply_pattern
 from grader.verdict import CheckResult
+
+_DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹘﹣－"), "-")
+_QUOTES = {**dict.fromkeys(map(ord, "‘’‚‛′"), "'"), **dict.fromkeys(map(ord, "“”„‟″"), '"')}
 
 
 def run(check: ReplyCheck, reply: str) -> CheckResult:
-    said = " ".join(reply.casefold().split())
-    faults = [f"lacks {part!r}" for part in check.contains_all if part.casefold() not in said]
-    faults += [f"has {part!r}" for part in check.contains_none if part.casefold() in said]
-    if check.matches is not None and not _matches(check.matches, reply):
+    said = folded(reply)
+    lower = said.casefold()
+    faults = [f"lacks {part!r}" for part in check.contains_all if not _says(lower, part)]
+    faults += [f"has {part!r}" for part in check.contains_none if _says(lower, part)]
+    if check.matches is not None and not _matches(check.matches, said):
         faults.append(f"does not match {check.matches!r}")
     return CheckResult(
         name=check.name,
@@ -21,6 +33,25 @@ def run(check: ReplyCheck, reply: str) -> CheckResult:
         expected=_expected(check),
         observed="; ".join(faults) if faults else "as expected",
     )
+
+
+def folded(text: str) -> str:
+    """The text with one way to write what a reader cannot tell apart in type."""
+    plain = unicodedata.normalize("NFKC", text.translate(_DASHES)).translate(_QUOTES)
+    seen = "".join(c for c in plain if unicodedata.category(c) != "Cf")
+    return " ".join(seen.translate(_DASHES).split())
+
+
+def _says(lower: str, part: str) -> bool:
+    return bool(_part(part).search(lower))
+
+
+@lru_cache(maxsize=4096)
+def _part(part: str) -> re.Pattern[str]:
+    text = folded(part).casefold()
+    before = r"(?<![0-9])(?<![0-9][.,])" if text[:1].isdigit() else ""
+    after = r"(?![0-9])(?![.,][0-9])" if text[-1:].isdigit() else ""
+    return re.compile(before + re.escape(text) + after)
 
 
 def _matches(pattern: str, reply: str) -> bool:

@@ -1,0 +1,1 @@
+"""A narrow question, a constrained answer: the judge of `rubric` checks."""

@@ -1,0 +1,1 @@
+"""Runs the code of `python` checks where it can harm nothing."""
