@@ -2,11 +2,12 @@
 
     EnvfarmError
     ├── RequestError         the caller's doing: InvalidArgument · Unauthenticated · WrongScope
+    │                        · TooLarge
     ├── EpisodeError         UnknownTask · BrokenWorld · UnknownEpisode · WrongState · LeaseExpired
     │                        · NoCapacity · DatabaseError · DeadlineError · DrainingError
     ├── PolicyError          EngineError · VersionMismatch · PromptTooLong
     ├── UserModelError       the simulated user failed
-    ├── GradingError         NoChecks · EvidenceError · GraderError
+    ├── GradingError         NoChecks · EvidenceError · GraderError · UnknownVerdict
     ├── StreamError          Redis; BadGroup
     ├── LearnerError         CheckpointError · FencedError
     ├── ConfigError          settings or a user's file
@@ -51,6 +52,9 @@ class Unauthenticated(RequestError): ...
 
 
 class WrongScope(RequestError): ...
+
+
+class TooLarge(RequestError): ...
 
 
 class EpisodeError(EnvfarmError):
@@ -113,6 +117,9 @@ class EvidenceError(GradingError): ...
 class GraderError(GradingError): ...
 
 
+class UnknownVerdict(GradingError): ...
+
+
 class StreamError(EnvfarmError):
     """Crossing into Redis."""
 
@@ -153,6 +160,7 @@ WIRE: dict[type[EnvfarmError], Wire] = {
     ),
     Unauthenticated: Wire(code=Code.ERROR_CODE_UNAUTHENTICATED, grpc=_S.UNAUTHENTICATED, http=401),
     WrongScope: Wire(code=Code.ERROR_CODE_WRONG_SCOPE, grpc=_S.PERMISSION_DENIED, http=403),
+    TooLarge: Wire(code=Code.ERROR_CODE_TOO_LARGE, grpc=_S.OUT_OF_RANGE, http=413),
     UnknownTask: Wire(code=Code.ERROR_CODE_UNKNOWN_TASK, grpc=_S.NOT_FOUND, http=404),
     BrokenWorld: Wire(code=Code.ERROR_CODE_BROKEN_WORLD, grpc=_S.FAILED_PRECONDITION, http=500),
     UnknownEpisode: Wire(code=Code.ERROR_CODE_UNKNOWN_EPISODE, grpc=_S.NOT_FOUND, http=404),
@@ -177,6 +185,7 @@ WIRE: dict[type[EnvfarmError], Wire] = {
     NoChecks: Wire(code=Code.ERROR_CODE_NO_CHECKS, grpc=_S.FAILED_PRECONDITION, http=409),
     EvidenceError: Wire(code=Code.ERROR_CODE_EVIDENCE, grpc=_S.DATA_LOSS, http=500),
     GraderError: Wire(code=Code.ERROR_CODE_GRADER, grpc=_S.UNAVAILABLE, http=502, retryable=True),
+    UnknownVerdict: Wire(code=Code.ERROR_CODE_UNKNOWN_VERDICT, grpc=_S.NOT_FOUND, http=404),
     StreamError: Wire(code=Code.ERROR_CODE_STREAM, grpc=_S.UNAVAILABLE, http=503, retryable=True),
     BadGroup: Wire(code=Code.ERROR_CODE_BAD_GROUP, grpc=_S.DATA_LOSS, http=500),
     CheckpointError: Wire(code=Code.ERROR_CODE_CHECKPOINT, grpc=_S.DATA_LOSS, http=500),

@@ -11,6 +11,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_CODE_INVALID_ARGUMENT: _ClassVar[ErrorCode]
     ERROR_CODE_UNAUTHENTICATED: _ClassVar[ErrorCode]
     ERROR_CODE_WRONG_SCOPE: _ClassVar[ErrorCode]
+    ERROR_CODE_TOO_LARGE: _ClassVar[ErrorCode]
     ERROR_CODE_UNKNOWN_TASK: _ClassVar[ErrorCode]
     ERROR_CODE_BROKEN_WORLD: _ClassVar[ErrorCode]
     ERROR_CODE_UNKNOWN_EPISODE: _ClassVar[ErrorCode]
@@ -27,6 +28,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_CODE_NO_CHECKS: _ClassVar[ErrorCode]
     ERROR_CODE_EVIDENCE: _ClassVar[ErrorCode]
     ERROR_CODE_GRADER: _ClassVar[ErrorCode]
+    ERROR_CODE_UNKNOWN_VERDICT: _ClassVar[ErrorCode]
     ERROR_CODE_STREAM: _ClassVar[ErrorCode]
     ERROR_CODE_BAD_GROUP: _ClassVar[ErrorCode]
     ERROR_CODE_CHECKPOINT: _ClassVar[ErrorCode]
@@ -37,6 +39,7 @@ ERROR_CODE_UNSPECIFIED: ErrorCode
 ERROR_CODE_INVALID_ARGUMENT: ErrorCode
 ERROR_CODE_UNAUTHENTICATED: ErrorCode
 ERROR_CODE_WRONG_SCOPE: ErrorCode
+ERROR_CODE_TOO_LARGE: ErrorCode
 ERROR_CODE_UNKNOWN_TASK: ErrorCode
 ERROR_CODE_BROKEN_WORLD: ErrorCode
 ERROR_CODE_UNKNOWN_EPISODE: ErrorCode
@@ -53,6 +56,7 @@ ERROR_CODE_USER_MODEL: ErrorCode
 ERROR_CODE_NO_CHECKS: ErrorCode
 ERROR_CODE_EVIDENCE: ErrorCode
 ERROR_CODE_GRADER: ErrorCode
+ERROR_CODE_UNKNOWN_VERDICT: ErrorCode
 ERROR_CODE_STREAM: ErrorCode
 ERROR_CODE_BAD_GROUP: ErrorCode
 ERROR_CODE_CHECKPOINT: ErrorCode
