@@ -1,4 +1,4 @@
-"""`make demo`'s command: 8 scripted attempts become one group that moves the weights."""
+"""`envfarm demo --scripted`: 8 scripted attempts become one group that moves the weights."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ def test_the_demo_turns_eight_attempts_into_new_weights(tmp_path: Path):
     for folder in (tmp_path, *tmp_path.parents):
         if folder != Path("/") and folder.owner() == tmp_path.owner():
             folder.chmod(folder.stat().st_mode | 0o011)
-    command = [sys.executable, "-m", "envfarm_cli", "demo", "--json"]
+    command = [sys.executable, "-m", "envfarm_cli", "demo", "--scripted", "--json"]
     command += ["--state-dir", str(tmp_path / "state"), "--runs", str(tmp_path / "runs")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr

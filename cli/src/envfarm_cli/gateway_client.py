@@ -37,6 +37,21 @@ class GatewayClient:
     def submit(self, request: gateway_service_pb2.SubmitJobRequest) -> None:
         self._stub.SubmitJob(request, metadata=self._metadata, timeout=CALL_SECONDS)
 
+    def job(self, job_id: str) -> gateway_service_pb2.JobStatus:
+        """Failure when the gateway has no such job."""
+        found = next((job for job in self.status().jobs if job.job_id == job_id), None)
+        if found is None:
+            raise Failure(f"the gateway has no job {job_id}", hint="see `envfarm status`")
+        return found
+
+    def cancel(self, job_id: str) -> gateway_service_pb2.JobStatus:
+        """End a job early; its state then."""
+        return self._stub.CancelJob(
+            gateway_service_pb2.CancelJobRequest(job_id=job_id),
+            metadata=self._metadata,
+            timeout=CALL_SECONDS,
+        ).job
+
     def wait_for_version(
         self, run_id: str, number: int, seconds: float, tick: Callable[[], None]
     ) -> str:

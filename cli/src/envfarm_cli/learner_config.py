@@ -9,7 +9,7 @@ from typing import Any
 from envfarm_cli.failure import BadInput
 
 Overrides = dict[str, dict[str, Any]]
-"""Section → key → value."""
+"""Section → key → value; the section "" holds the keys above all sections."""
 
 
 def merge(first: Overrides, second: Overrides) -> Overrides:
@@ -34,8 +34,10 @@ def write_config(path: Path, base: Path, overrides: Overrides) -> Path:
     if "dir" in sections.get("run", {}):
         # The learner runs in the state folder; the file means the folder where the user stands.
         sections["run"]["dir"] = str(Path(sections["run"]["dir"]).absolute())
+    merged = merge(sections, overrides)
+    plain |= merged.pop("", {})
     lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
-    for section, content in merge(sections, overrides).items():
+    for section, content in merged.items():
         # JSON's strings, numbers, booleans and arrays are TOML's as well.
         lines += ["", f"[{section}]"]
         lines += [f"{key} = {json.dumps(value)}" for key, value in content.items()]

@@ -19,8 +19,8 @@ class Plan:
     """What is said in one task."""
 
     opening: str
-    golden: list[str]
-    lazy: list[str]
+    plans: list[list[str]]
+    """Each the texts of one whole attempt; slots take them in turn."""
 
 
 class Script:
@@ -49,14 +49,13 @@ class Script:
     def answer(self, request_id: str, prompt: list[int]) -> list[int] | None:
         """Token ids of the scripted turn, its end included; None when the id is not a rollout's.
 
-        Even slots play the golden plan, odd ones the lazy plan. After its last text a plan
-        repeats it. Raises BadInput when the prompt belongs to no task of the script.
+        Slot s plays plan s, modulo their number. After its last text a plan repeats it. Raises BadInput when the prompt belongs to no task of the script.
         """
         match = REQUEST_ID.search(request_id)
         if match is None:
             return None
         plan = self._plan_of(prompt)
-        texts = plan.lazy if int(match["slot"]) % 2 else plan.golden
+        texts = plan.plans[int(match["slot"]) % len(plan.plans)]
         text = texts[min(int(match["turn"]), len(texts) - 1)]
         return [*self._tokenizer.encode(text, add_special_tokens=False).ids, self._end]
 

@@ -14,7 +14,7 @@ LAZY_REPLY = "It is all done. Is there anything else?"
 
 
 def write_script(path: Path, domains: Path) -> Path:
-    """Write `{tasks: {id: {opening, golden: [text], lazy: [text]}}}`, readable for us alone."""
+    """A golden and a lazy plan for every task: even slots do it right, odd ones do nothing."""
     tasks = {}
     for files in find_tasks(domains):
         private = read_yaml(files.private)
@@ -28,11 +28,12 @@ def write_script(path: Path, domains: Path) -> Path:
                 f"{files.private}: no golden run can be read from it: {error}",
                 hint=f"run `envfarm tasks validate {files.task_id}`",
             ) from error
-        tasks[files.task_id] = {
-            "opening": opening,
-            "golden": [*turns, reply],
-            "lazy": [LAZY_REPLY],
-        }
+        tasks[files.task_id] = {"opening": opening, "plans": [[*turns, reply], [LAZY_REPLY]]}
+    return write_plans(path, tasks)
+
+
+def write_plans(path: Path, tasks: dict[str, dict[str, Any]]) -> Path:
+    """Write `{tasks: {id: {opening, plans: [[text]]}}}`, readable for us alone."""
     path.touch(mode=0o600)
     path.write_text(json.dumps({"tasks": tasks}, indent=1, ensure_ascii=False))
     return path

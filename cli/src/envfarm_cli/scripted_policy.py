@@ -228,7 +228,7 @@ async def _json(request: Request) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m envfarm_cli.scripted_policy",
-        description="A policy that answers from a script; even slots golden, odd slots lazy.",
+        description="A policy that answers from a script; the slots of a group take its plans in turn.",
     )
     parser.add_argument("--script", type=Path, required=True, help="JSON file of plans")
     parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")

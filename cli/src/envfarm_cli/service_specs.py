@@ -43,6 +43,10 @@ class StackOptions:
     """Also run the learner with this configuration."""
     gateway_state: Path | None = None
     """The gateway's memory and records; None takes the state folder's."""
+    gateway_settings: dict[str, str] = field(default_factory=dict)
+    """Further GATEWAY_* variables, such as the sampling of a recipe."""
+    max_model_len: int = MAX_MODEL_LEN
+    """Longest sequence that the engine takes, in tokens."""
 
     def __post_init__(self) -> None:
         if self.engine not in get_args(Engine):
@@ -162,7 +166,7 @@ def ingest(state: StateDir, domains: Path, env_server: str, domain: str, tasks: 
     )
 
 
-def vllm(state: StateDir, model: Path, port: int) -> Spec:
+def vllm(state: StateDir, model: Path, port: int, max_model_len: int = MAX_MODEL_LEN) -> Spec:
     """A vLLM that reloads weights in place; it listens on this machine only."""
     cache = state.path / "engine"
     cache.mkdir(parents=True, exist_ok=True)
@@ -172,7 +176,7 @@ def vllm(state: StateDir, model: Path, port: int) -> Spec:
         "--port": port,
         "--served-model-name": MODEL_NAME,
         "--dtype": "float32",
-        "--max-model-len": MAX_MODEL_LEN,
+        "--max-model-len": max_model_len,
         "--generation-config": "vllm",
     }
     words = [str(word) for pair in flags.items() for word in pair]
@@ -207,12 +211,14 @@ def gateway(
     env_server: str,
     grader: str,
     redis_url: str,
+    records: Path,
 ) -> Spec:
     keys = state.secrets()
     return _service(
         state,
         "gateway",
         "rollout_gateway",
+        **options.gateway_settings,
         GATEWAY_INFRA_TOKEN=keys["gateway_infra"],
         GATEWAY_ENV_TOKEN=keys["env_infra"],
         GATEWAY_GRADER_TOKEN=keys["grader_client"],
@@ -222,7 +228,7 @@ def gateway(
         GATEWAY_REDIS_URL=redis_url,
         GATEWAY_DOMAINS_DIR=options.domains,
         GATEWAY_TOKENIZER_DIR=model,
-        GATEWAY_STATE_DIR=options.gateway_state or state.path / "gateway",
+        GATEWAY_STATE_DIR=records,
         GATEWAY_MODEL_NAME=MODEL_NAME,
         GATEWAY_HTTP_PORT=options.port("gateway.http"),
         GATEWAY_GRPC_PORT=options.port("gateway.grpc"),

@@ -35,6 +35,8 @@ class Stack:
         self.options = options
         self.redis_url = ""
         self.model: Path | None = options.model
+        self.records = options.gateway_state or state.path / "gateway"
+        """State folder of the gateway that runs, or will."""
         self._say = say
         self.children = ChildSet(self._write)
         self.phase = state_dir.STARTING
@@ -77,7 +79,8 @@ class Stack:
         assert self.model
         port = self.options.port("engine") or service_specs.free_port()
         self._engine_url = f"http://127.0.0.1:{port}"
-        self._start(service_specs.vllm(self.state, self.model, port), ready_file=False)
+        spec = service_specs.vllm(self.state, self.model, port, self.options.max_model_len)
+        self._start(spec, ready_file=False)
 
     def wait_for_engine(self) -> None:
         child = self.find("engine")
@@ -141,18 +144,24 @@ class Stack:
 
     def start_policy(self) -> None:
         """The scripted policy server in front of the engine, or in its place."""
-        if not self.options.has_script:
-            return
+        if self.options.has_script:
+            script = write_script(self.state.path / "script.json", self.options.domains)
+            self.start_script(script, self._engine_url)
+
+    def start_script(self, script: Path, engine_url: str = "") -> None:
+        """A policy server that answers from `script`; without an engine it makes up logprobs."""
         assert self.model
-        script = write_script(self.state.path / "script.json", self.options.domains)
         port = self.options.port("policy.http")
         self._start_ready(
-            service_specs.scripted_policy(self.state, script, self.model, self._engine_url, port)
+            service_specs.scripted_policy(self.state, script, self.model, engine_url, port)
         )
 
-    def start_gateway(self) -> None:
+    def start_gateway(self, records: Path | None = None) -> None:
+        """In front of the policy server while one runs, else of the engine."""
         assert self.model
-        engine = self.address("policy", "http") if self.options.has_script else self._engine_url
+        scripted = self.find("policy") is not None
+        engine = self.address("policy", "http") if scripted else self._engine_url
+        self.records = records or self.options.gateway_state or self.state.path / "gateway"
         self._start_ready(
             service_specs.gateway(
                 self.state,
@@ -162,8 +171,15 @@ class Stack:
                 env_server=self.address("env-server", "grpc"),
                 grader=self.address("grader", "http"),
                 redis_url=self.redis_url,
+                records=self.records,
             )
         )
+
+    def end(self, name: str) -> None:
+        """Stop one process that is not needed any more."""
+        child = self.find(name)
+        if child is not None:
+            self.children.forget(child)
 
     def start_learner(self, base: Path, overrides: Overrides | None = None) -> Child:
         """Start training by the configuration `base`; it ends by itself after its updates."""
@@ -286,6 +302,8 @@ class Stack:
             boot=boot_id(),
             started_at=self._started_at,
             engine=self.options.engine,
+            model=str(self.model or ""),
+            records=str(self.records),
             doing=self._doing,
             message=self._message,
             hint=self._hint,

@@ -52,6 +52,10 @@ class StackState:
     started_at: float
     """Unix seconds."""
     engine: str
+    model: str = ""
+    """Folder of the model that the stack was started with."""
+    records: str = ""
+    """The gateway's state folder."""
     doing: str = ""
     """What is being waited for; a line for people."""
     message: str = ""
@@ -180,6 +184,17 @@ class StateDir:
                 hint="see `envfarm status`; stop it with `envfarm down`, or use --state-dir",
             ) from error
         return descriptor
+
+    def unlock(self, descriptor: int) -> None:
+        """Give back what `lock` gave."""
+        os.close(descriptor)
+
+    def redis_url(self) -> str:
+        """URL of the running Valkey, password included."""
+        try:
+            return _string(json.loads(self.redis_file.read_text())["url"])
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise _damaged(self.redis_file, error) from error
 
 
 def write_atomically(path: Path, value: Any, mode: int = 0o644) -> None:

@@ -14,6 +14,8 @@ COMMANDS = [
     "tasks show",
     "tasks validate",
     "episode show",
+    "probe",
+    "eval",
 ]
 
 

@@ -23,7 +23,7 @@ def script(tmp_path) -> Script:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>"])
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    plans = {"d/t": {"opening": OPENING, "golden": GOLDEN, "lazy": ["done"]}}
+    plans = {"d/t": {"opening": OPENING, "plans": [GOLDEN, ["done"]]}}
     (tmp_path / "script.json").write_text(json.dumps({"tasks": plans}))
     return Script.load(tmp_path / "script.json", tmp_path / "tokenizer.json")
 

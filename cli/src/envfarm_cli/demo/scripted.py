@@ -1,24 +1,15 @@
-"""`envfarm demo`: the whole chain once on real parts, from a task to new weights in the engine."""
+"""`envfarm demo --scripted`: the whole chain once on real parts, from a task to new weights in the engine."""
 
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from envfarm.v1 import gateway_service_pb2, group_pb2
 
 from envfarm_cli import interrupts, records, state_dir
 from envfarm_cli.children import Child, died
-from envfarm_cli.commands_stack import (
-    DEFAULT_DOMAINS,
-    DEFAULT_STATE,
-    DomainsOption,
-    JsonOption,
-    StateDirOption,
-)
 from envfarm_cli.commands_tasks import summary as proof_summary
-from envfarm_cli.demo_report import Demo
+from envfarm_cli.demo.scripted_report import Demo
 from envfarm_cli.domain_files import find_tasks
 from envfarm_cli.episode_view import render
 from envfarm_cli.failure import BadInput, Failure
@@ -35,28 +26,12 @@ GROUP_SIZE = 8
 ANNOUNCE_SECONDS = 300
 GROUP_SECONDS = 600
 TRAIN_SECONDS = 600
-DEFAULT_RECIPE = Path("learner/configs/tiny-cpu.toml")
 
 
-def demo(
-    state_dir: StateDirOption = DEFAULT_STATE,
-    domains: DomainsOption = DEFAULT_DOMAINS,
-    updates: Annotated[int, typer.Option(min=1, help="Groups, and steps of the learner.")] = 1,
-    recipe: Annotated[Path, typer.Option(help="The learner's configuration.")] = DEFAULT_RECIPE,
-    runs: Annotated[Path, typer.Option(help="Where the run's folder is made.")] = Path("runs/demo"),
-    json: JsonOption = False,
+def scripted_demo(
+    out: Output, state: StateDir, *, domains: Path, updates: int, recipe: Path, runs: Path
 ) -> int:
-    """Run the whole chain once, on real parts, in one to four minutes.
-
-    A tiny model, Postgres, Valkey, vLLM, grader, gateway and learner start on this machine; the
-    tasks are proved; 8 attempts of one task are played from a script, with every token scored by
-    vLLM; the group trains the model with one DeepSpeed step; the new weights go back into vLLM,
-    which must agree with the learner on a probe prompt. Everything is stopped at the end, and by
-    Ctrl-C at any moment. It can be run again at once: every run has an id of its own.
-
-    Example: [b]envfarm demo --updates 2[/b]
-    """
-    out, state = Output(json), StateDir(state_dir)
+    """Run the chain once; the exit code. It can be run again at once: every run has an id."""
     find_tasks(domains, DOMAIN)
     if not recipe.is_file():
         raise BadInput(

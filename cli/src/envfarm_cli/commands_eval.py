@@ -1,0 +1,196 @@
+"""`envfarm eval`: a frozen suite, N tasks × k repetitions, figures with their intervals."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from envfarm.v1 import policy_pb2
+from pydantic import Field
+
+from envfarm_cli.campaign.evaluation import Plan, evaluate
+from envfarm_cli.campaign.farm import Farm
+from envfarm_cli.campaign.figures import Evaluated, line, plain_results, tokens
+from envfarm_cli.campaign.folder import CampaignFolder
+from envfarm_cli.campaign.narration import Narration
+from envfarm_cli.campaign.opening import (
+    DEFAULT_LEARNER,
+    DEFAULT_RUNS,
+    NAME_PATTERN,
+    EngineOption,
+    FreshOption,
+    LearnerOption,
+    ModelOption,
+    NameOption,
+    RunsOption,
+    Services,
+    StackOption,
+    TagOption,
+    campaign_folder,
+    parse_tags,
+    services,
+    services_of,
+)
+from envfarm_cli.campaign.publication import serve_weights
+from envfarm_cli.campaign.recipe import Recipe
+from envfarm_cli.campaign.stages import Stage, Stages
+from envfarm_cli.campaign.suite import Suite, choose
+from envfarm_cli.campaign.training import plain_version
+from envfarm_cli.commands_stack import (
+    DEFAULT_DOMAINS,
+    DEFAULT_STATE,
+    DomainsOption,
+    JsonOption,
+    StateDirOption,
+)
+from envfarm_cli.output import OK, Output
+
+
+class EvalRecipe(Recipe):
+    """What an evaluation is; its hash names it."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    domain: str
+    tags: dict[str, str]
+    suite: dict[str, str]
+    """Of a suite file: its tasks and hashes; empty when the suite is frozen from the domain."""
+    k: int = Field(ge=1, le=1024)
+    seed: int = Field(ge=0)
+    services: Services
+
+
+def eval_(
+    name: NameOption,
+    domain: Annotated[str, typer.Option(help="Tasks of this domain.")] = "",
+    tag: TagOption = None,
+    suite: Annotated[
+        Path | None,
+        typer.Option(help="A frozen suite, such as another evaluation's suite.json."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, max=1024, help="Repetitions of each task.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order and of simulated users.")] = 1,
+    stack: StackOption = "running",
+    engine: EngineOption = "vllm",
+    model: ModelOption = None,
+    learner: LearnerOption = DEFAULT_LEARNER,
+    runs: RunsOption = DEFAULT_RUNS,
+    fresh: FreshOption = False,
+    domains: DomainsOption = DEFAULT_DOMAINS,
+    state_dir: StateDirOption = DEFAULT_STATE,
+    json: JsonOption = False,
+) -> int:
+    """Evaluate the policy in service: N tasks × k repetitions, each with a fresh database.
+
+    The suite is frozen first, with the content hash of every task, and the policy version is fixed:
+    the figures are of exactly these. An attempt that fails by our doing has no reward and is run
+    again; no figure is given before every repetition has a reward. Stop it at any time: the same
+    command goes on, runs what is missing and nothing else.
+
+    Writes suite.json, attempts.jsonl and results/figures.json to runs/NAME.
+
+    Example: [b]envfarm eval --name base --domain counter --tag split=eval -k 8[/b]
+    """
+    out = Output(json)
+    recipe = EvalRecipe.resolve(
+        "envfarm eval",
+        {
+            "name": name,
+            "domain": domain,
+            "tags": parse_tags(tag),
+            "suite": Suite.read(suite).tasks if suite else {},
+            "k": k,
+            "seed": seed,
+            "services": services(stack, engine, model),
+        },
+    )
+    narration = Narration(out, total=2)
+    with campaign_folder(runs, name, recipe, fresh=fresh, out=out) as folder:
+        stages = Stages(folder.path, recipe.hash)
+        if not stages.is_done("figures", ("policy", "attempts")):
+            narration.stage("services", "the stack that samples, runs the tools and grades")
+            with services_of(
+                recipe.services,
+                folder.path,
+                state_dir=state_dir,
+                domains=domains,
+                say=narration.note,
+            ) as farm:
+                _run(recipe, farm, folder, stages, narration, learner.absolute())
+        figures = stages.result("figures")
+    _show(figures, folder.path, narration)
+    out.result({"ok": True, "folder": str(folder.path), **figures})
+    return OK
+
+
+def _run(
+    recipe: EvalRecipe,
+    farm: Farm,
+    folder: CampaignFolder,
+    stages: Stages,
+    narration: Narration,
+    learner: Path,
+) -> None:
+    def freeze() -> dict[str, Any]:
+        served = farm.tasks()
+        if recipe.suite:
+            suite = Suite(recipe.name, recipe.suite)
+        else:
+            suite = Suite.freeze(recipe.name, choose(served, recipe.domain, recipe.tags), served)
+        suite.check(served)
+        suite.write(folder.path / "suite.json")
+        return {"hash": suite.hash, "tasks": len(suite.tasks)}
+
+    def policy() -> dict[str, Any]:
+        now = farm.in_service() or serve_weights(
+            farm, recipe.name, farm.model, folder.path, learner, {}
+        )
+        return plain_version(now)
+
+    def attempts() -> dict[str, Any]:
+        with narration.meter("attempts", len(suite.tasks) * recipe.k) as meter:
+            rows = evaluate(plan, farm, folder.path, meter)
+        return {"rows": len(rows), **tokens(rows)}
+
+    stages.run(Stage(name="suite", work=freeze, files=(folder.path / "suite.json",)))
+    suite = Suite.read(folder.path / "suite.json")
+    pinned = stages.run(Stage(name="policy", work=policy))
+    narration.stage(
+        "attempts",
+        f"{len(suite.tasks)} tasks × {recipe.k} repetitions at version {pinned['number']} of "
+        f"{pinned['run_id']}",
+    )
+    plan = Plan(
+        name=recipe.name,
+        suite=suite,
+        k=recipe.k,
+        seed=recipe.seed,
+        run_id=pinned["run_id"],
+        policy=policy_pb2.PolicyVersion(**pinned),
+    )
+    path = folder.path / "attempts.jsonl"
+    stages.run(Stage(name="attempts", needs=("suite", "policy"), work=attempts, files=(path,)))
+
+    def figures() -> dict[str, Any]:
+        used = stages.result("attempts")
+        return {
+            "policy": pinned,
+            "suite_hash": suite.hash,
+            "seed": recipe.seed,
+            **plain_results(Evaluated.read(path).results, used["rows"]),
+            "tokens": {key: value for key, value in used.items() if key != "rows"},
+        }
+
+    stages.run(Stage(name="figures", needs=("policy", "attempts"), work=figures))
+
+
+def _show(figures: dict[str, Any], folder: Path, narration: Narration) -> None:
+    from envfarm_numbers.estimators import Estimate
+
+    for value in figures["estimates"]:
+        estimate = Estimate(**value)
+        narration.say(line(estimate))
+        narration.note(f"  {estimate.estimator}; {estimate.interval}")
+    narration.note(
+        f"{figures['attempts']} attempts, {figures['tokens']['wasted_attempts']} without a reward "
+        "were run again; an attempt without a reward never counts as failed"
+    )
+    narration.note(f"look next at {folder}, and compare: envfarm compare A B")

@@ -1,0 +1,155 @@
+"""The demonstration's recipe: every figure that it decides, scaled by --minutes.
+
+The figures at 20 minutes are what was found to teach a one-million-parameter policy the counter's
+rules on two cores; fewer minutes shorten each stage by the same share.
+"""
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field
+
+from envfarm_cli.campaign.recipe import Part, Recipe
+from envfarm_cli.learner_config import Overrides
+from envfarm_cli.proofs import domains_hash
+
+FULL_MINUTES = 20.0
+MOST_MINUTES = 240.0
+
+
+class Demonstrations(Part):
+    """Conversations that are played from plans, right and nearly right ones, and recorded."""
+
+    per_task: int = Field(ge=1)
+
+
+class WarmStart(Part):
+    """Supervised learning on them."""
+
+    steps: int = Field(ge=1)
+    batch: int = Field(ge=1)
+    """Conversations a step."""
+    lr: float = Field(gt=0)
+
+
+class Probe(Part):
+    minimum: int
+    cap: int
+    at_once: int
+    worth: float
+
+
+class Evaluation(Part):
+    tasks: int
+    """At most; 0 takes every held-out task."""
+    k: int
+
+
+class Train(Part):
+    updates: int
+    groups_per_update: int
+    group_size: int
+    lr: float
+    staleness: int
+    max_replacements: int
+
+
+class Sampling(Part):
+    """Sent with every generation of every stage."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+
+
+class DemoRecipe(Recipe):
+    """One demonstration."""
+
+    seed: int = Field(ge=0)
+    minutes: float
+    control: Literal["none", "permuted"]
+    """permuted: the learner gets each group's rewards in another order; nothing can be learned."""
+    domain: str
+    content: str
+    """Hash of the domain's files and of the grader."""
+    learner: str
+    """Path of the learner's configuration that `overrides` change."""
+    max_tokens: int
+    """Longest conversation."""
+    concurrency: int
+    """Attempts at once."""
+    demonstrations: Demonstrations
+    warm_start: WarmStart
+    probe: Probe
+    evaluation: Evaluation
+    train: Train
+    sampling: Sampling
+
+    @classmethod
+    def scaled(
+        cls, *, seed: int, minutes: float, control: str, learner: Path, domains: Path
+    ) -> Self:
+        """The recipe for about that many minutes on two cores."""
+        share = minutes / FULL_MINUTES
+        return cls.resolve(
+            "envfarm demo",
+            {
+                "seed": seed,
+                "minutes": minutes,
+                "control": control,
+                "domain": "counter",
+                "content": domains_hash(domains / "counter"),
+                "learner": str(learner),
+                "max_tokens": 1024,
+                "concurrency": 64,
+                "demonstrations": {"per_task": 8},
+                "warm_start": {"steps": _at_least(40, 600 * share), "batch": 32, "lr": 1e-3},
+                "probe": {"minimum": 4, "cap": 8, "at_once": 4, "worth": 400.0},
+                "evaluation": {"tasks": 0 if share >= 0.5 else 16, "k": 8 if share >= 0.5 else 4},
+                "train": {
+                    "updates": _at_least(2, 30 * share),
+                    "groups_per_update": 18 if share >= 0.5 else 6,
+                    "group_size": 8,
+                    "lr": 3e-4,
+                    "staleness": 1,
+                    "max_replacements": 18 if share >= 0.5 else 6,
+                },
+                "sampling": {"temperature": 1.0, "top_k": 512, "top_p": 1.0},
+            },
+        )
+
+    @property
+    def run_id(self) -> str:
+        """Names run, jobs and folder; a control can be told by its name."""
+        what = "control" if self.control == "permuted" else "demo"
+        return f"{what}-s{self.seed}-{self.minutes:g}min-{self.hash[:8]}"
+
+    def gateway_settings(self) -> dict[str, str]:
+        return {
+            "GATEWAY_TEMPERATURE": str(self.sampling.temperature),
+            "GATEWAY_TOP_K": str(self.sampling.top_k),
+            "GATEWAY_TOP_P": str(self.sampling.top_p),
+            "GATEWAY_CONCURRENCY": str(self.concurrency),
+        }
+
+    def learner_overrides(self) -> Overrides:
+        """What the learner's configuration takes from this recipe."""
+        return {
+            "": {"seed": self.seed},
+            "run": {"checkpoint_every": 5, "keep_weights": 4},
+            "model": {"max_tokens": self.max_tokens},
+            "batch": {"micro_batch_tokens": 16 * self.max_tokens},
+            "optimizer": {"lr": self.train.lr},
+            "sampling": {
+                "temperature": self.sampling.temperature,
+                "top_k": self.sampling.top_k,
+                "top_p": self.sampling.top_p,
+                "max_turn_tokens": 64,
+                "max_prompt_tokens": self.max_tokens // 2,
+                "max_response_tokens": self.max_tokens // 2,
+            },
+        }
+
+
+def _at_least(least: int, value: float) -> int:
+    return max(least, round(value))

@@ -1,0 +1,97 @@
+"""The demonstration's starting policy: model and tokenizer, recorded conversations, supervised steps."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from envfarm.v1 import gateway_service_pb2
+
+from envfarm_cli import service_specs
+from envfarm_cli.campaign.farm import farm_of
+from envfarm_cli.campaign.narration import Narration
+from envfarm_cli.campaign.waves import read_rows, rows_path
+from envfarm_cli.children import died
+from envfarm_cli.demo.plans import corpus, demonstration_plans
+from envfarm_cli.demo.recipe import DemoRecipe
+from envfarm_cli.failure import Failure
+from envfarm_cli.script_file import write_plans
+from envfarm_cli.stack import Stack
+
+PLAY_SECONDS = 900
+SCRIPTED_RUN = "demonstrations"
+
+
+def make_model(stack: Stack, folder: Path, recipe: DemoRecipe, domains: Path) -> dict[str, Any]:
+    """A tokenizer of the domain's text and a Qwen3 model with seeded random weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    plans = demonstration_plans(domains, recipe.domain, recipe.demonstrations.per_task, recipe.seed)
+    text = folder / "corpus.txt"
+    text.write_text(corpus(plans, (domains / recipe.domain / "world/policy.md").read_text()))
+    child = stack.children.start(
+        "tiny-model",
+        [
+            *(sys.executable, "-m", "learner.tiny_model"),
+            *("--out", folder, "--seed", str(recipe.seed), "--text", text),
+        ],
+        env=service_specs.base_env(stack.state),
+        log=stack.state.log("tiny-model"),
+    )
+    if stack.children.wait_end(child):
+        raise died(child, "while making the model")
+    return {"folder": folder.name}
+
+
+def play_demonstrations(
+    stack: Stack, folder: Path, recipe: DemoRecipe, narration: Narration
+) -> dict[str, Any]:
+    """Record the plans through a gateway whose policy answers from a script, at once."""
+    plans = demonstration_plans(
+        stack.options.domains, recipe.domain, recipe.demonstrations.per_task, recipe.seed
+    )
+    records = folder / "demonstrations"
+    stack.start_script(write_plans(folder / "plans.json", plans))
+    stack.start_gateway(records)
+    job_id = f"{recipe.run_id}.demonstrations"
+    with farm_of(stack) as farm:
+        assert stack.model
+        farm.announce_constant(SCRIPTED_RUN, stack.model)
+        farm.gateway.submit(
+            gateway_service_pb2.SubmitJobRequest(
+                job_id=job_id,
+                run_id=SCRIPTED_RUN,
+                task_ids=list(plans),
+                groups_per_task=1,
+                group_size=recipe.demonstrations.per_task,
+                kind=gateway_service_pb2.JOB_KIND_PROBE,
+                seed=recipe.seed,
+            )
+        )
+        total = len(plans) * recipe.demonstrations.per_task
+        with narration.meter("conversations", total) as meter:
+
+            def tick(job: gateway_service_pb2.JobStatus) -> None:
+                farm.check()
+                meter.at(job.attempts)
+
+            farm.gateway.wait_for_job(job_id, PLAY_SECONDS, tick)
+    stack.end("gateway")
+    stack.end("policy")
+    rows = read_rows(rows_path(records, job_id))
+    rewards = [row.reward for row in rows if row.reward is not None]
+    if len(rewards) < total:
+        raise Failure(
+            f"{total - len(rewards)} of {total} demonstrations have no reward",
+            hint=f"read {stack.state.log('gateway')}",
+        )
+    return {
+        "conversations": len(rewards),
+        "reward_mean": sum(rewards) / len(rewards),
+        "job_id": job_id,
+    }
+
+
+def warm_start(
+    stack: Stack, folder: Path, recipe: DemoRecipe, narration: Narration
+) -> dict[str, Any]:
+    """Supervised steps on the recorded conversations; the weights go to `folder`/warm."""
+    raise NotImplementedError
