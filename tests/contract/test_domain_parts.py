@@ -1,5 +1,8 @@
 """A domain's three parts: each task has one of each, and no part holds another's secrets."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,8 @@ import yaml
 DOMAINS = Path(__file__).parents[2] / "domains"
 NAMES = sorted(path.name for path in DOMAINS.iterdir() if path.is_dir())
 PARTS = {"world": "world/tasks", "user": "user", "private": "private"}
+WRITES_THE_PARTS = {"families.py", "words.yaml"}
+"""On the author's side: the script and the words that a domain's files are written from."""
 WORLD_FILES = {"world.yaml", "schema.sql", "seed.sql", "policy.md", "tools.py", "tasks"}
 
 
@@ -33,8 +38,8 @@ def test_there_is_a_domain():
 
 @pytest.mark.parametrize("domain", NAMES)
 def test_a_domain_has_its_three_parts_and_nothing_else(domain: str):
-    folders = {path.name for path in (DOMAINS / domain).iterdir()}
-    assert folders == set(PARTS)
+    names = {path.name for path in (DOMAINS / domain).iterdir()} - {"__pycache__"}
+    assert names - WRITES_THE_PARTS == set(PARTS)
     world = {path.name for path in (DOMAINS / domain / "world").iterdir()} - {"__pycache__"}
     assert world == WORLD_FILES
 
@@ -73,6 +78,38 @@ def test_the_world_holds_no_user_context(domain: str):
     }
     for path, text in texts(domain, "world").items():
         assert not [context for context in contexts if context in text], path
+
+
+def test_the_counter_is_what_its_families_write():
+    script = DOMAINS / "counter/families.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_counter_trains_and_evaluates_every_workflow_on_records_of_its_own():
+    public = [read(path) for path in (DOMAINS / "counter/world/tasks").iterdir()]
+    by_split: dict[str, list[dict]] = {"train": [], "eval": []}
+    for task in public:
+        by_split[task["tags"]["split"]].append(task)
+    assert len(by_split["train"]) >= 48
+    assert len(by_split["eval"]) >= 56
+    workflows = {
+        split: {task["tags"]["workflow"] for task in tasks} for split, tasks in by_split.items()
+    }
+    assert len(workflows["train"]) >= 8
+    assert workflows["train"] == workflows["eval"]
+    jobs: dict[str, set[str]] = {}
+    for split, tasks in by_split.items():
+        slugs_of = [task["id"].split("/")[1] for task in tasks]
+        golden = [read(DOMAINS / f"counter/private/{slug}.yaml")["golden"] for slug in slugs_of]
+        jobs[split] = {run["actions"][0]["arguments"]["job"] for run in golden}
+        assert len(jobs[split]) == len(tasks)
+    customers = {
+        split: {word for task in tasks for word in re.findall(r"\bC\d\d\b", task["opening"])}
+        for split, tasks in by_split.items()
+    }
+    assert jobs["train"] & jobs["eval"] == set()
+    assert customers["train"] & customers["eval"] == set()
 
 
 def test_orders_has_both_splits_six_workflows_and_tasks_in_which_restraint_is_right():
