@@ -57,7 +57,8 @@ class CampaignCounts:
 
 
 def read_counts(paths: Path | Iterable[Path]) -> CampaignCounts:
-    """Counts without keeping the rows; the refusals are those of `rows.read_campaign`."""
+    """Counts without keeping the rows; the refusals are those of `rows.read_campaign`, but for keys
+    that counting does not need."""
     given = [paths] if isinstance(paths, Path) else list(paths)
     reader = LineReader((*_WANTED, *IDENTITY))
     tasks: dict[str, TaskCounts] = {}

@@ -14,7 +14,7 @@ from scipy import stats
 from envfarm_numbers import jeffreys
 from envfarm_numbers.probing import StoppingRule
 
-GRID = 500
+GRID = 250
 FIXED_LIMIT = 250
 """The longest fixed probe that is looked at."""
 

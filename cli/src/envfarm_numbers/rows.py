@@ -30,21 +30,21 @@ class Campaign:
 
 
 class LineReader:
-    """Decodes lines into records with the attributes `wanted`; all other keys must be there too."""
+    """Decodes lines into records with the attributes `wanted`.
+
+    With all attributes wanted every key of a row is checked. With fewer, the first row of a file is
+    checked whole and the others in what is wanted, which is four times as fast.
+    """
 
     def __init__(self, wanted: Iterable[str]):
         names = set(wanted)
         record = msgspec.defstruct(
             "Row",
-            [
-                (f.name, _checked(f.name) if f.name in names else msgspec.Raw)
-                for f in fields(AttemptRow)
-            ],
-            forbid_unknown_fields=True,
+            [(f.name, _checked(f.name)) for f in fields(AttemptRow) if f.name in names],
+            forbid_unknown_fields=len(names) == len(fields(AttemptRow)),
             gc=False,
         )
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(record)
-        self._checks_interface = "interface" in names
         self.unfinished = 0
 
     def read(self, path: Path) -> Iterator[tuple[int, Any]]:
@@ -56,10 +56,12 @@ class LineReader:
                     self.unfinished += 1
                     return
                 try:
+                    if number == 1:
+                        AttemptRow.from_json(line.decode(), f"{path}:1")
                     row = decode(line)
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     raise _refusal(f"{path}:{number}", line, str(error)) from error
-                if self._checks_interface and row.interface not in INTERFACES:
+                if row.interface not in INTERFACES:
                     raise _refusal(f"{path}:{number}", line, "interface is tokens or chat")
                 yield number, row
 

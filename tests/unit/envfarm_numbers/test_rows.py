@@ -48,8 +48,7 @@ def test_a_line_without_its_end_is_counted_and_left_out(tmp_path):
 @pytest.mark.parametrize(
     "change, reason",
     [
-        (lambda v: v.pop("status"), "missing keys: status"),
-        (lambda v: v.update(colour="red"), "unknown keys: colour"),
+        (lambda v: v.pop("repetition"), "missing keys: repetition"),
         (lambda v: v.update(reward="1"), "reward cannot be '1'"),
         (lambda v: v.update(reward=0.5), "reward is 0.5; attempts pass (1) or do not (0)"),
         (lambda v: v.update(repetition=-1), "repetition cannot be -1"),
@@ -64,6 +63,23 @@ def test_a_wrong_row_is_named_with_its_line_and_key(tmp_path, reader, change, re
     with path.open("a") as file:
         file.write(json.dumps(value) + "\n")
     assert refused(path, reader) == f"{path}:2: {reason}"
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        (lambda v: v.pop("status"), "missing keys: status"),
+        (lambda v: v.update(colour="red"), "unknown keys: colour"),
+    ],
+)
+def test_rows_are_checked_in_every_key_and_counts_in_the_first_row(tmp_path, change, reason):
+    value = json.loads(row("orders/a", 1).to_json())
+    change(value)
+    path = tmp_path / "attempts.jsonl"
+    path.write_text(json.dumps(value) + "\n")
+    assert refused(path, read_counts) == f"{path}:1: {reason}"
+    path.write_text(row("orders/a", 0).to_json() + "\n" + json.dumps(value) + "\n")
+    assert refused(path, read_campaign) == f"{path}:2: {reason}"
 
 
 def test_a_line_that_is_not_json_is_named(tmp_path, reader):
