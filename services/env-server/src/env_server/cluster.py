@@ -9,18 +9,21 @@ import contextlib
 import re
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from envfarm.errors import ConfigError, DatabaseError
+from envfarm.errors import ConfigError, DatabaseError, NoCapacity
 from envfarm_common import logging
 from psycopg import AsyncConnection, sql
 
-from env_server import evidence, template
+from env_server import baseline, evidence, journal_evidence, reset, template
 from env_server.cancel import cancel_all
 from env_server.connection import connect
-from env_server.template import AGENT_GROUP, GRADER_GROUP, Template
+from env_server.evidence import Evidence
+from env_server.journal_evidence import Doubt
+from env_server.keepers import Keepers
+from env_server.slot import Slot
+from env_server.template import AGENT_GROUP, GRADER_GROUP, SHARED_ROLES, Template
 from env_server.world import World
 
 log = logging.get(__name__)
@@ -31,21 +34,14 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 """What psycopg raises when the server is gone."""
 
 
-@dataclass(slots=True)
-class Slot:
-    """A clone with a role of its own and an open connection under that role."""
-
-    name: str
-    """Of the database and of its role."""
-    template: Template
-    connection: AsyncConnection[Any]
-
-
 class Cluster:
     """Made by `connect`; `lost` is set once its Postgres has gone."""
 
-    def __init__(self, conninfo: str, instance: str, guard: AsyncConnection[Any], version: str):
+    def __init__(
+        self, conninfo: str, instance: str, guard: AsyncConnection[Any], version: str, keepers: int
+    ):
         self._conninfo = conninfo
+        self.keepers = Keepers(self._open_keeper, keepers)
         self._guard = guard
         self._grader_password = secrets.token_urlsafe(24)
         self._admins: asyncio.Queue[AsyncConnection[Any]] = asyncio.Queue()
@@ -56,8 +52,12 @@ class Cluster:
         self._watch = asyncio.create_task(self._watch_guard())
 
     @classmethod
-    async def connect(cls, conninfo: str, connections: int) -> "Cluster":
-        """Take a new instance label; ConfigError when this Postgres cannot serve us."""
+    async def connect(cls, conninfo: str, connections: int, keepers: int) -> "Cluster":
+        """Take a new instance label; ConfigError when this Postgres cannot serve us.
+
+        `connections` is what all settings together need at most, `keepers` the part of them that
+        looks into slots.
+        """
         instance = secrets.token_hex(6)
         try:
             guard = await connect(conninfo)
@@ -70,7 +70,7 @@ class Cluster:
         await guard.execute(_LOCK, (instance,))
         await _shared_roles(guard)
         version = guard.pgconn.server_version
-        cluster = cls(conninfo, instance, guard, f"{version // 10000}.{version % 10000}")
+        cluster = cls(conninfo, instance, guard, f"{version // 10000}.{version % 10000}", keepers)
         for _ in range(ADMIN_CONNECTIONS):
             admin = await connect(conninfo)
             cluster._admins.put_nowait(admin)
@@ -87,11 +87,11 @@ class Cluster:
             await self._admins.get_nowait().close()
         await self._guard.close()
 
-    async def build_template(self, world: World) -> Template:
+    async def build_template(self, world: World, max_changed_units: int) -> Template:
         name = f"ef_{self.instance}_t_{world.world_hash[:16]}"
         self._names.add(name)
         return await self._with_admin(
-            lambda conn: template.build(conn, self._conninfo, name, world)
+            lambda conn: template.build(conn, self._conninfo, name, world, max_changed_units)
         )
 
     async def clone(self, source: Template) -> Slot:
@@ -107,19 +107,63 @@ class Cluster:
                 password=password,
                 options=evidence.SESSION,
             )
+            slot = Slot(name, source, connection)
+            async with self.keepers.of(slot) as keeper:
+                slot.role = await baseline.read_role(keeper, name)
+                summary = await journal_evidence.summarize(keeper, source)
+                slot.counters = summary.counted
         except psycopg.Error as error:
             if not self.lost.is_set():
                 with contextlib.suppress(psycopg.Error):
                     await self._with_admin(lambda conn: _drop(conn, name))
             self._names.discard(name)
-            raise DatabaseError(f"cannot clone {source.world.world_id}: {error}") from error
-        return Slot(name, source, connection)
+            text = f"cannot clone {source.world.world_id}: {error}"
+            if (error.sqlstate or "")[:2] == "53" or "too many" in str(error):
+                # A disk, memory or connections ran out, which passes.
+                raise NoCapacity(text, retry_after_seconds=1.0) from error
+            raise DatabaseError(text) from error
+        return slot
+
+    async def reset(self, slot: Slot, *, full: bool) -> None:
+        """Undo what an episode did in a silent slot, and prove it.
+
+        Doubt or psycopg.Error when the slot must be dropped instead.
+        """
+        await slot.connection.execute(reset.FORGET)
+        async with self.keepers.of(slot) as keeper:
+            slot.counters = await reset.undo(
+                keeper,
+                slot.template,
+                slot.counters,
+                role=slot.name,
+                expected_role=slot.role,
+                full=full,
+            )
+
+    async def collect(self, slot: Slot) -> Evidence:
+        """The evidence of a slot whose agent has no call in flight: from the journal, or, when
+        that leaves a doubt, from all tables."""
+        await slot.connection.execute(reset.FLUSH)
+        template = slot.template
+        async with self.keepers.of(slot) as keeper:
+            try:
+                return await journal_evidence.collect(keeper, template, slot.counters)
+            except Doubt as doubt:
+                log.warning("all tables are read", slot=slot.name, reason=str(doubt))
+                final = await evidence.read_snapshot(keeper, template.tables, template.initial)
+                return evidence.compare(template.initial, final)
 
     async def drop(self, slot: Slot) -> None:
-        """Close the slot's connection and remove its database and role."""
-        await slot.connection.close()
+        """Close the slot's connections and remove its database and role."""
+        await self.hang_up(slot)
         await self._with_admin(lambda conn: _drop(conn, slot.name))
         self._names.discard(slot.name)
+
+    async def hang_up(self, slot: Slot) -> None:
+        """Give up the slot's backends at once; its files go when there is time."""
+        with contextlib.suppress(psycopg.Error):
+            await slot.connection.close()
+        await self.keepers.close(slot)
 
     def disown(self, slot: Slot) -> None:
         """Leave a slot that could not be dropped to the sweep."""
@@ -133,6 +177,14 @@ class Cluster:
             user=f"ef_{self.instance}_grader",
             password=self._grader_password,
             options=evidence.SESSION,
+        )
+
+    async def _open_keeper(self, slot: Slot) -> AsyncConnection[Any]:
+        return await connect(
+            self._conninfo,
+            prepares=True,
+            dbname=slot.name,
+            options=evidence.SESSION + " -c stats_fetch_consistency=none",
         )
 
     async def sweep(self) -> int:
@@ -187,10 +239,14 @@ async def _require(conn: AsyncConnection[Any], connections: int) -> None:
     row = await (
         await conn.execute(
             "SELECT current_setting('server_version_num')::int, current_setting('is_superuser'),"
-            " current_setting('max_connections')::int"
+            " current_setting('max_connections')::int, current_setting('track_counts'),"
+            " (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+            "  AND pid <> pg_backend_pid())"
         )
     ).fetchone()
     assert row
+    if row[3] != "on":
+        raise ConfigError("Postgres runs with track_counts off", hint="set track_counts = on")
     if row[0] < 150000:
         raise ConfigError(f"Postgres has version {row[0] // 10000}; at least 15 is needed")
     if row[1] != "on":
@@ -198,15 +254,16 @@ async def _require(conn: AsyncConnection[Any], connections: int) -> None:
             "ENV_SERVER_DSN does not name a superuser",
             hint="give the env-server a Postgres of its own, such as a sidecar",
         )
-    if row[2] < connections:
+    if row[2] - row[4] < connections:
+        taken = f", of which {row[4]} are taken" if row[4] else ""
         raise ConfigError(
-            f"Postgres allows {row[2]} connections; these settings need {connections}",
+            f"Postgres allows {row[2]} connections{taken}; these settings need {connections}",
             hint="raise max_connections, or lower max_episodes and ready_high",
         )
 
 
 async def _shared_roles(conn: AsyncConnection[Any]) -> None:
-    for role in (AGENT_GROUP, GRADER_GROUP):
+    for role in SHARED_ROLES:
         # Another env-server may create them at the same moment.
         with contextlib.suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
             await conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))

@@ -8,8 +8,10 @@ from psycopg import AsyncConnection
 CONNECT_SECONDS = 10
 
 
-async def connect(conninfo: str, **parameters: Any) -> AsyncConnection[Any]:
-    """An autocommit connection without prepared statements.
+async def connect(
+    conninfo: str, *, prepares: bool = False, **parameters: Any
+) -> AsyncConnection[Any]:
+    """An autocommit connection; `prepares` lets it keep the statements that it sees twice.
 
     A backend whose client stopped talking during authentication blocks every DROP DATABASE of its
     server until authentication_timeout. So a connect is never cancelled but ends by itself.
@@ -18,7 +20,7 @@ async def connect(conninfo: str, **parameters: Any) -> AsyncConnection[Any]:
         AsyncConnection.connect(
             conninfo,
             autocommit=True,
-            prepare_threshold=None,
+            prepare_threshold=1 if prepares else None,
             connect_timeout=CONNECT_SECONDS,
             **parameters,
         )

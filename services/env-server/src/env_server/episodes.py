@@ -33,7 +33,7 @@ from env_server.calls import Calls, answer
 from env_server.cancel import cancel_all
 from env_server.cluster import Cluster
 from env_server.episode import End, Episode, State
-from env_server.evidence import Evidence
+from env_server.evidence import Evidence, TableRows
 from env_server.live import LiveEpisode, gone
 from env_server.slots import Slots
 from env_server.world import Catalog
@@ -103,6 +103,9 @@ class Episodes:
     def ready_slots(self) -> dict[str, int]:
         return self._slots.ready() if self._slots else {}
 
+    def reuse_obstacles(self) -> dict[str, str]:
+        return self._slots.obstacles() if self._slots else {}
+
     async def open(
         self,
         *,
@@ -111,6 +114,7 @@ class Episodes:
         task_hash: str,
         lease_seconds: float,
         client: str,
+        may_reuse: bool = False,
     ) -> LiveEpisode:
         """A running episode; the same request id gives the same one."""
         if not request_id:
@@ -120,14 +124,16 @@ class Episodes:
             raise InvalidArgument(
                 f"lease_seconds must lie between 0 and {self._max_lease_seconds:g}"
             )
-        asked = (task_id, task_hash, lease)
+        asked = (task_id, task_hash, lease, may_reuse)
         known = self._opens.get(request_id)
         if known and known[0] != asked:
             raise InvalidArgument(f"request id {request_id!r} was used for another open")
         if known is None:
             known = (
                 asked,
-                asyncio.create_task(self._open(request_id, task_id, task_hash, lease, client)),
+                asyncio.create_task(
+                    self._open(request_id, task_id, task_hash, lease, client, may_reuse)
+                ),
             )
             self._opens[request_id] = known
             known[1].add_done_callback(lambda task: self._opened(request_id, task))
@@ -137,7 +143,13 @@ class Episodes:
         return live
 
     async def _open(
-        self, request_id: str, task_id: str, task_hash: str, lease: float, client: str
+        self,
+        request_id: str,
+        task_id: str,
+        task_hash: str,
+        lease: float,
+        client: str,
+        may_reuse: bool,
     ) -> LiveEpisode:
         task = self.catalog.task(task_id, task_hash)
         slots = self._admit()
@@ -145,7 +157,7 @@ class Episodes:
         begin = time.monotonic()
         self._opening += 1
         try:
-            slot, source = await slots.take(task.world.world_id)
+            slot, source = await slots.take(task.world.world_id, may_reuse=may_reuse)
         finally:
             self._opening -= 1
         if self.draining or self._slots is not slots:
@@ -159,6 +171,7 @@ class Episodes:
             episode=episode,
             task=task,
             slot=slot,
+            may_reuse=may_reuse,
             request_id=request_id,
             token=new_token(),
             client=client,
@@ -238,20 +251,17 @@ class Episodes:
             if live.episode.is_over:
                 raise gone(live.episode)
             try:
-                await live.slot.connection.close()
-                async with await self._grader_connection(live) as conn:
-                    template = live.slot.template
-                    final = await evidence.read_snapshot(conn, template.tables, template.initial)
-                live.evidence = evidence.compare(template.initial, final)
+                live.evidence = await self._require_cluster(live).collect(live.slot)
             except psycopg.Error as error:
                 self._end(live, End.DATABASE, f"the evidence could not be read: {error}")
                 raise gone(live.episode) from error
             except EvidenceError as error:
                 self._end(live, End.EVIDENCE, error.message)
                 raise
-        self._instruments.observe(
-            "envfarm_seal_seconds", time.monotonic() - begin, world=live.task.world.world_id
-        )
+        world = live.task.world.world_id
+        self._instruments.observe("envfarm_seal_seconds", time.monotonic() - begin, world=world)
+        source = "journal" if live.evidence.from_journal else "whole_tables"
+        self._instruments.count("envfarm_evidence_total", world=world, source=source)
         return live.evidence
 
     async def sealed(self, live: LiveEpisode) -> Evidence:
@@ -260,18 +270,32 @@ class Episodes:
         assert live.sealing
         return await answer(live, live.sealing)
 
+    async def rows(self, live: LiveEpisode, name: str) -> TableRows:
+        """All rows of a table of a sealed episode; EvidenceError when they are not those sealed."""
+        found = await self.sealed(live)
+        digest = next(digest for digest in found.digests if digest.table.name == name)
+        base = live.slot.template.initial.tables[name]
+        try:
+            async with self._require_cluster(live).keepers.of(live.slot) as keeper:
+                rows = await evidence.read_rows(keeper, digest.table, base)
+        except psycopg.Error as error:
+            raise DatabaseError(f"episode {live.episode_id}: {error}") from error
+        if rows.hash != digest.hash:
+            raise EvidenceError(f"table {name} is not what it was when the episode was sealed")
+        return rows
+
     async def grader_connection(self, live: LiveEpisode) -> AsyncConnection[object]:
         """A read-only connection to a sealed episode's database."""
         await self.sealed(live)
         try:
-            return await self._grader_connection(live)
+            return await self._require_cluster(live).connect_grader(live.slot)
         except psycopg.Error as error:
             raise DatabaseError(f"episode {live.episode_id}: {error}") from error
 
-    async def _grader_connection(self, live: LiveEpisode) -> AsyncConnection[object]:
+    def _require_cluster(self, live: LiveEpisode) -> Cluster:
         if self._cluster is None:
             raise gone(live.episode)
-        return await self._cluster.connect_grader(live.slot)
+        return self._cluster
 
     async def close(self, episode_id: str) -> State:
         """End it and let go of its slot; an episode that is over keeps its end."""
@@ -316,12 +340,14 @@ class Episodes:
 
     async def _let_go(self, live: LiveEpisode) -> None:
         """Cancel what still runs in the episode, then give its slot back."""
-        await cancel_all(live.running(), seconds=2 * tool_call.END_SECONDS)
+        running = live.running()
+        is_clean = live.episode.end is End.CLOSED and not running
+        await cancel_all(running, seconds=2 * tool_call.END_SECONDS)
         # Whoever replays the open keeps a reference; the answers and the evidence need not stay.
         live.calls.clear()
         live.evidence = live.sealing = None
         if self._slots:
-            self._slots.give_back(live.slot)
+            self._slots.give_back(live.slot, is_clean=is_clean)
         else:
             with contextlib.suppress(psycopg.Error):
                 await live.slot.connection.close()

@@ -8,7 +8,8 @@ template are not parsed again.
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, LiteralString, TypeVar, cast
 
 from envfarm.canonical import bytes_hash, canonical_json, canonical_row, content_hash
 from envfarm.errors import EvidenceError
@@ -25,6 +26,11 @@ SESSION = (
 """libpq options of every connection, so that equal rows are written with equal text."""
 
 
+def made_sql(text: str) -> sql.SQL:
+    """SQL that our own code put together from constants."""
+    return sql.SQL(cast(LiteralString, text))
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A base table of the world."""
@@ -34,21 +40,28 @@ class Table:
     key_columns: tuple[str, ...]
     collated: frozenset[str]
     """Key columns of a text type: ordered with COLLATE "C"."""
+    stored: tuple[str, ...] = ()
+    """Columns that can be written: all but generated ones."""
+    is_partitioned: bool = False
+    leaves: tuple[int, ...] = ()
+    """Oids of the relations that hold the rows."""
+    physical: tuple[str, ...] = ()
+    """Quoted names of the table and its partitions."""
+
+    def ordered(self, column: str, prefix: str) -> sql.Composed:
+        """A key column as it is sorted by."""
+        collate = ' COLLATE "C"' if column in self.collated else ""
+        return made_sql("{}.{}" + collate).format(sql.Identifier(prefix), sql.Identifier(column))
 
     def query(self) -> sql.Composed:
         """All rows as jsonb text, in primary-key order."""
-        order = sql.SQL(", ").join(
-            sql.SQL('t.{} COLLATE "C"').format(sql.Identifier(column))
-            if column in self.collated
-            else sql.SQL("t.{}").format(sql.Identifier(column))
-            for column in self.key_columns
-        )
+        order = sql.SQL(", ").join(self.ordered(column, "t") for column in self.key_columns)
         return sql.SQL("SELECT to_jsonb(t)::text FROM public.{} t ORDER BY {}").format(
             sql.Identifier(self.name), order
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableRows:
     """All rows of one table, in primary-key order."""
 
@@ -56,6 +69,16 @@ class TableRows:
     raw: tuple[str, ...]
     canonical: tuple[str, ...]
     hash: str
+
+    @cached_property
+    def by_raw(self) -> Mapping[str, str]:
+        """Canonical text by the text that Postgres wrote."""
+        return dict(zip(self.raw, self.canonical, strict=True))
+
+    @cached_property
+    def by_key(self) -> Mapping[str, int]:
+        """Place of a row by its primary key as canonical JSON."""
+        return {key_of(self.table, row): place for place, row in enumerate(self.canonical)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +114,8 @@ class Evidence:
     final_state_hash: str
     digests: tuple[Digest, ...]
     changes: tuple[Change, ...]
+    from_journal: bool = False
+    """Only touched tables were looked at; else all were read in full."""
 
 
 _TABLES = """
@@ -103,7 +128,15 @@ SELECT c.relname AS name,
              ORDER BY k.place) AS key_columns,
        ARRAY(SELECT a.attname::text FROM pg_attribute a
              WHERE a.attrelid = c.oid AND a.attnum = ANY (i.indkey) AND a.attcollation <> 0
-            ) AS collated
+            ) AS collated,
+       ARRAY(SELECT a.attname::text FROM pg_attribute a
+             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+               AND a.attgenerated = '' ORDER BY a.attnum) AS stored,
+       c.relkind = 'p' AS is_partitioned,
+       ARRAY(SELECT l.relid::oid FROM pg_partition_tree(c.oid) l WHERE l.isleaf
+             UNION SELECT c.oid WHERE c.relkind = 'r') AS leaves,
+       ARRAY(SELECT l.relid::regclass::text FROM pg_partition_tree(c.oid) l
+             UNION SELECT c.oid::regclass::text) AS physical
 FROM pg_class c
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
@@ -113,19 +146,27 @@ ORDER BY c.relname COLLATE "C"
 
 async def read_tables(conn: AsyncConnection[Any]) -> tuple[Table, ...]:
     rows = await (await conn.execute(_TABLES)).fetchall()
-    return tuple(Table(n, tuple(c), tuple(k), frozenset(t)) for n, c, k, t in rows)
+    return tuple(
+        Table(n, tuple(c), tuple(k), frozenset(t), tuple(s), p, tuple(leaves), tuple(physical))
+        for n, c, k, t, s, p, leaves, physical in rows
+    )
 
 
 async def read_rows(
     conn: AsyncConnection[Any], table: Table, base: TableRows | None = None
 ) -> TableRows:
     """All rows of `table`; those that `base` has with the same text are taken from there."""
-    known = dict(zip(base.raw, base.canonical, strict=True)) if base else {}
     raw = tuple([row[0] async for row in _stream(conn, table)])
     if base and raw == base.raw:
         return TableRows(table, base.raw, base.canonical, base.hash)
+    known = base.by_raw if base else {}
     canonical = tuple(known.get(text) or canonical_row(text) for text in raw)
-    return TableRows(table, raw, canonical, bytes_hash("\n".join(canonical).encode()))
+    return TableRows(table, raw, canonical, hash_of(canonical))
+
+
+def hash_of(canonical: Sequence[str]) -> str:
+    """The hash of a table that holds these rows in this order."""
+    return bytes_hash("\n".join(canonical).encode())
 
 
 async def _stream(conn: AsyncConnection[Any], table: Table) -> AsyncIterator[Sequence[str]]:
@@ -152,15 +193,7 @@ def compare(initial: Snapshot, final: Snapshot) -> Evidence:
     """The net changes and digests; EvidenceError when hash and changes contradict each other."""
     changes: list[Change] = []
     for name, rows in final.tables.items():
-        before = initial.tables[name]
-        found = list(_changes(before, rows))
-        if bool(found) != (before.hash != rows.hash):
-            raise EvidenceError(f"table {name}: {len(found)} changed rows, yet hashes disagree")
-        inserts = sum(change.before is None for change in found)
-        deletes = sum(change.after is None for change in found)
-        if len(before.raw) + inserts - deletes != len(rows.raw):
-            raise EvidenceError(f"table {name}: row counts and changed rows disagree")
-        changes += found
+        changes += changes_of(initial.tables[name], rows)
     return Evidence(
         initial.state_hash,
         final.state_hash,
@@ -169,17 +202,31 @@ def compare(initial: Snapshot, final: Snapshot) -> Evidence:
     )
 
 
+def changes_of(before: TableRows, rows: TableRows) -> list[Change]:
+    """The net changes of one table, by key; EvidenceError when its hash contradicts them."""
+    name = before.table.name
+    found = list(_changes(before, rows))
+    if bool(found) != (before.hash != rows.hash):
+        raise EvidenceError(f"table {name}: {len(found)} changed rows, yet hashes disagree")
+    inserts = sum(change.before is None for change in found)
+    deletes = sum(change.after is None for change in found)
+    if len(before.raw) + inserts - deletes != len(rows.raw):
+        raise EvidenceError(f"table {name}: row counts and changed rows disagree")
+    return found
+
+
 def _changes(before: TableRows, after: TableRows) -> Iterator[Change]:
     if before.hash == after.hash:
         return
     table = before.table
-    old = {_key(table, row): row for row in set(before.canonical) - set(after.canonical)}
-    new = {_key(table, row): row for row in set(after.canonical) - set(before.canonical)}
+    old = {key_of(table, row): row for row in set(before.canonical) - set(after.canonical)}
+    new = {key_of(table, row): row for row in set(after.canonical) - set(before.canonical)}
     for key in sorted(old.keys() | new.keys()):
         yield Change(table.name, key, old.get(key), new.get(key))
 
 
-def _key(table: Table, canonical: str) -> str:
+def key_of(table: Table, canonical: str) -> str:
+    """The primary key of a canonical row, as canonical JSON."""
     row = json.loads(canonical)
     return canonical_json({column: row[column] for column in table.key_columns})
 

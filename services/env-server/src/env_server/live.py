@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from envfarm.errors import DatabaseError, EvidenceError, InvalidArgument, LeaseExpired, WrongState
 
-from env_server.cluster import Slot
 from env_server.episode import End, Episode
 from env_server.evidence import Evidence
+from env_server.slot import Slot
 from env_server.tool_call import Observation
 from env_server.world import Task
 
@@ -17,6 +17,8 @@ class LiveEpisode:
     episode: Episode
     task: Task
     slot: Slot
+    may_reuse: bool
+    """Whether a slot that other episodes had was allowed; else this one was untouched."""
     request_id: str
     """Of the open."""
     token: str

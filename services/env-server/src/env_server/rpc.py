@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 
 import grpc
-from envfarm.errors import EvidenceError, InvalidArgument, WrongScope
+from envfarm.errors import InvalidArgument, WrongScope
 from envfarm.v1 import env_service_pb2 as pb
 from envfarm.v1 import episode_pb2, evidence_pb2
 from envfarm.v1.env_service_pb2_grpc import EnvServiceServicer
@@ -11,7 +11,7 @@ from envfarm_common import auth
 from envfarm_common.grpc import authorization
 from google.protobuf.message import Message
 
-from env_server import evidence, read_only, wire
+from env_server import read_only, wire
 from env_server.episodes import Episodes
 
 INFRASTRUCTURE = "infrastructure"
@@ -46,7 +46,6 @@ class EnvService(EnvServiceServicer):
 
     async def OpenEpisode(self, request: pb.OpenEpisodeRequest, context: Context) -> Message:
         self._require(context, INFRASTRUCTURE)
-        # Every slot is fresh, which satisfies a client that would accept a reused one.
         if request.slot_mode not in episode_pb2.SlotMode.values():
             raise InvalidArgument(f"slot_mode {request.slot_mode} is not known")
         live = await self._episodes.open(
@@ -55,6 +54,7 @@ class EnvService(EnvServiceServicer):
             task_hash=request.task_hash,
             lease_seconds=request.lease_seconds,
             client=request.client,
+            may_reuse=request.slot_mode == episode_pb2.SLOT_MODE_REUSE,
         )
         episode = wire.episode_message(live, self._mcp_url, self.address)
         return pb.OpenEpisodeResponse(episode=episode)
@@ -93,19 +93,15 @@ class EnvService(EnvServiceServicer):
         self._require(context, GRADER)
         live = self._episodes.find(request.episode_id)
         found = await self._episodes.sealed(live)
-        digests = {digest.table.name: digest for digest in found.digests}
-        unknown = [name for name in request.whole_tables if name not in digests]
+        names = {digest.table.name for digest in found.digests}
+        unknown = [name for name in request.whole_tables if name not in names]
         if unknown:
             raise InvalidArgument(f"there is no table {', '.join(unknown)}")
         yield evidence_pb2.EvidenceChunk(header=wire.evidence_header(live, found))
         for chunk in wire.change_chunks(found.changes):
             yield chunk
         for name in dict.fromkeys(request.whole_tables):
-            async with await self._episodes.grader_connection(live) as conn:
-                base = live.slot.template.initial.tables[name]
-                rows = await evidence.read_rows(conn, digests[name].table, base)
-            if rows.hash != digests[name].hash:
-                raise EvidenceError(f"table {name} is not what it was when the episode was sealed")
+            rows = await self._episodes.rows(live, name)
             for chunk in wire.row_chunks(name, rows.canonical):
                 yield chunk
 

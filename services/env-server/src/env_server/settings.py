@@ -36,6 +36,11 @@ class Settings(ServiceSettings):
     ready_high: int = Field(4, ge=1)
     """... up to this many."""
     max_episodes: int = Field(64, ge=1)
+    keepers: int = Field(32, ge=2)
+    """Connections that stay open into slots for evidence and undo; each episode beyond them pays a
+    connect when it is sealed."""
+    max_changed_units: int = Field(50_000, ge=100)
+    """Most row changes of one episode, in units of a row of up to 8 KiB; then writes are refused."""
     lease_seconds: float = Field(60.0, gt=0)
     """Lease of an open that does not ask for one."""
     max_lease_seconds: float = Field(3600.0, gt=0)

@@ -19,12 +19,13 @@ log = logging.get(__name__)
 
 RETRY_SECONDS = 1.0
 SPARE_CONNECTIONS = 32
-"""For administration, evidence and grader queries."""
+"""For administration, slots on their way out and grader queries."""
 
 
 def connections_needed(settings: Settings, catalog: Catalog) -> int:
-    """Each slot holds one connection, handed out or ready."""
-    return settings.max_episodes + len(catalog.worlds) * settings.ready_high + SPARE_CONNECTIONS
+    """Each slot holds one connection, handed out or ready; keepers and administration come on top."""
+    slots = settings.max_episodes + len(catalog.worlds) * settings.ready_high
+    return slots + settings.keepers + SPARE_CONNECTIONS
 
 
 class Supervision:
@@ -49,16 +50,19 @@ class Supervision:
         catalog = self._episodes.catalog
         conninfo = await self._backend.start()
         self._cluster = cluster = await Cluster.connect(
-            conninfo, connections_needed(self._settings, catalog)
+            conninfo, connections_needed(self._settings, catalog), self._settings.keepers
         )
         templates = {}
         for world_id, world in catalog.worlds.items():
-            templates[world_id] = await cluster.build_template(world)
+            templates[world_id] = await cluster.build_template(
+                world, self._settings.max_changed_units
+            )
         self._slots = Slots(
             cluster,
             templates,
             low=self._settings.ready_low,
             high=self._settings.ready_high,
+            limit=self._settings.max_episodes,
             instruments=self._instruments,
         )
         self._episodes.attach(cluster, self._slots)

@@ -69,7 +69,9 @@ def evidence_header(live: LiveEpisode, found: Evidence) -> evidence_pb2.Evidence
         world=world_ref(live.task),
         initial_state_hash=found.initial_state_hash,
         final_state_hash=found.final_state_hash,
-        source=evidence_pb2.EVIDENCE_SOURCE_WHOLE_TABLES,
+        source=evidence_pb2.EVIDENCE_SOURCE_JOURNAL
+        if found.from_journal
+        else evidence_pb2.EVIDENCE_SOURCE_WHOLE_TABLES,
         tables=[
             evidence_pb2.TableDigest(
                 table=digest.table.name,

@@ -2,17 +2,17 @@
 
 import importlib.util
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from envfarm.canonical import bytes_hash, content_hash
 from envfarm.errors import BrokenWorld, ConfigError, UnknownTask
 from envfarm_common import strict_yaml
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
 from env_server.toolkit import Tool
 
@@ -45,6 +45,10 @@ class WorldFile(_Strict):
     world: _Slug
     now: AwareDatetime
     description: _Text
+    catalogs: Literal["hidden", "readable"] = "hidden"
+    """Whether an agent may read Postgres's catalogs."""
+    examples: dict[str, list[dict[str, JsonValue]]] = {}
+    """Arguments of READ tools; the shuffle test calls the tools with them."""
 
 
 class Limits(_Strict):
@@ -77,6 +81,8 @@ class World:
     policy: str
     folder: Path
     tools: Mapping[str, Tool]
+    catalogs: Literal["hidden", "readable"] = "hidden"
+    examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
     def schema_file(self) -> Path:
@@ -155,6 +161,8 @@ def load_world(folder: Path) -> World:
         policy=content["policy.md"].decode(),
         folder=folder,
         tools=_load_tools(folder / "tools.py", world_hash),
+        catalogs=facts.catalogs,
+        examples=facts.examples,
     )
 
 

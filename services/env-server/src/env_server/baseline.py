@@ -1,0 +1,129 @@
+"""What a clone of a template holds before any episode: the measure of every reset.
+
+Tables by count and image sum, sequences by value, catalogs by the transactions that wrote them
+(any DDL, grant or comment writes a new version of some catalog row), roles by their own rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from env_server.evidence import Table, made_sql
+from env_server.journal import IMAGE_SUM
+
+_CATALOGS = (
+    *("pg_aggregate", "pg_attrdef", "pg_attribute", "pg_cast", "pg_class", "pg_collation"),
+    *("pg_constraint", "pg_conversion", "pg_default_acl", "pg_description", "pg_enum"),
+    *("pg_event_trigger", "pg_extension", "pg_foreign_data_wrapper", "pg_foreign_server"),
+    *("pg_foreign_table", "pg_index", "pg_inherits", "pg_init_privs", "pg_language"),
+    *("pg_largeobject", "pg_largeobject_metadata", "pg_namespace", "pg_opclass", "pg_operator"),
+    *("pg_opfamily", "pg_policy", "pg_proc", "pg_publication", "pg_range", "pg_rewrite"),
+    *("pg_seclabel", "pg_sequence", "pg_statistic", "pg_statistic_ext", "pg_transform"),
+    *("pg_trigger", "pg_ts_config", "pg_ts_dict", "pg_type", "pg_user_mapping"),
+)
+_WATCHED = (
+    *("pg_attribute", "pg_class", "pg_constraint", "pg_default_acl", "pg_largeobject_metadata"),
+    *("pg_namespace", "pg_policy", "pg_proc", "pg_trigger", "pg_type"),
+)
+"""Of these a write is looked for at each reset, in all of them at a full one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """All values as texts or numbers that compare equal when the state is the same."""
+
+    images: tuple[tuple[int, str], ...]
+    """Per table: rows and image sum."""
+    sequences: tuple[tuple[int, bool], ...]
+    sequence_names: tuple[str, ...]
+    """Quoted, in the order of `sequences`."""
+    watched: tuple[str, ...]
+    catalogs: tuple[str, ...]
+
+
+async def read(conn: AsyncConnection[Any], tables: Sequence[Table]) -> Baseline:
+    """Of the database that `conn` is in."""
+    found = await conn.execute(
+        "SELECT c.oid::regclass::text FROM pg_class c WHERE c.relkind = 'S'"
+        " AND c.relnamespace = 'public'::regnamespace ORDER BY 1"
+    )
+    names = tuple(row[0] for row in await found.fetchall())
+    return Baseline(
+        images=await read_images(conn, tables, range(len(tables))),
+        sequences=await read_sequences(conn, names),
+        sequence_names=names,
+        watched=await read_catalogs(conn, full=False),
+        catalogs=await read_catalogs(conn, full=True),
+    )
+
+
+async def read_images(
+    conn: AsyncConnection[Any], tables: Sequence[Table], numbers: Sequence[int]
+) -> tuple[tuple[int, str], ...]:
+    """Count and image sum of each of the tables with these numbers."""
+    if not numbers:
+        return ()
+    parts = [
+        made_sql(f"SELECT {{}}, count(*), {IMAGE_SUM.format('t')} FROM public.{{}} t").format(
+            sql.Literal(place), sql.Identifier(tables[number].name)
+        )
+        for place, number in enumerate(numbers)
+    ]
+    rows = await (await conn.execute(sql.SQL(" UNION ALL ").join(parts))).fetchall()
+    return tuple((count, image) for _, count, image in sorted(rows))
+
+
+async def read_sequences(
+    conn: AsyncConnection[Any], names: Sequence[str]
+) -> tuple[tuple[int, bool], ...]:
+    if not names:
+        return ()
+    parts = [
+        sql.SQL("SELECT {}, last_value, is_called FROM {}").format(
+            sql.Literal(place), made_sql(name)
+        )
+        for place, name in enumerate(names)
+    ]
+    rows = await (await conn.execute(sql.SQL(" UNION ALL ").join(parts))).fetchall()
+    return tuple((value, called) for _, value, called in sorted(rows))
+
+
+async def read_catalogs(conn: AsyncConnection[Any], *, full: bool) -> tuple[str, ...]:
+    """Per catalog its rows and the sum of the transactions that wrote them."""
+    row = await (await conn.execute(_FULL if full else _QUICK)).fetchone()
+    assert row
+    return tuple(row)
+
+
+def _digest_query(catalogs: Sequence[str]) -> sql.Composed:
+    return sql.SQL("SELECT ") + sql.SQL(", ").join(
+        sql.SQL(
+            "(SELECT count(*) || ' ' || coalesce(sum(xmin::text::bigint), 0) FROM pg_catalog.{})"
+        ).format(sql.Identifier(name))
+        for name in catalogs
+    )
+
+
+_QUICK = _digest_query(_WATCHED)
+_FULL = _digest_query(_CATALOGS)
+
+
+_ROLE = """
+SELECT r.rolname, r.rolsuper, r.rolinherit, r.rolcreaterole, r.rolcreatedb, r.rolcanlogin,
+       r.rolreplication, r.rolbypassrls, r.rolconnlimit, r.rolpassword, r.rolvaliduntil::text,
+       ARRAY(SELECT m.roleid::regrole::text FROM pg_auth_members m WHERE m.member = r.oid
+             ORDER BY 1)::text,
+       (SELECT count(*) FROM pg_db_role_setting s WHERE s.setrole = r.oid
+           OR s.setrole IN (SELECT oid FROM pg_roles WHERE rolname IN ('world_agent', 'grader_ro'))
+           OR s.setdatabase = d.oid),
+       d.datacl::text, d.datconnlimit, d.datallowconn, d.datdba::regrole::text
+FROM pg_authid r, pg_database d WHERE r.rolname = %s AND d.datname = current_database()
+"""
+
+
+async def read_role(conn: AsyncConnection[Any], role: str) -> tuple[Any, ...]:
+    """Everything that an agent's role could change of itself or of its database's access."""
+    row = await (await conn.execute(_ROLE, (role,))).fetchone()
+    return tuple(row) if row else ()
