@@ -23,8 +23,15 @@ class Proofs:
     passed: int = 0
     mutants: int = 0
     mutants_killed: int = 0
+    equivalent_declared: int = 0
     failures: list[tuple[str, str]] = field(default_factory=list)
     """(task id, reason)"""
+    by_kind: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Kind of mutant → {"mutants", "killed"}."""
+    no_mutants: int = 0
+    """Runs of the catalogue that proved to be as right as the golden one."""
+    episodes: int = 0
+    seconds: float = 0.0
 
 
 def prove(
@@ -35,13 +42,15 @@ def prove(
     env_server: str,
     domain: str = "",
     tasks: list[str] | None = None,
+    jobs: int | None = None,
     on_line: Callable[[str], None] | None = None,
     tick: Callable[[], None] | None = None,
 ) -> Proofs:
     """Run the proofs; `on_line` gets one line per task. ChildFailed when they could not be run."""
     spec = service_specs.ingest(state, domains, env_server, domain, tasks or [])
+    argv = [*spec.argv, *(["--jobs", str(jobs)] if jobs else [])]
     log = state.log("proofs")
-    child = children.start(spec.name, spec.argv, env=spec.env, log=log, cwd=state.path)
+    child = children.start(spec.name, argv, env=spec.env, log=log, cwd=state.path)
     seen = 0
 
     def follow() -> None:

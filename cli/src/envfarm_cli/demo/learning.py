@@ -7,17 +7,17 @@ from typing import Any
 
 from envfarm.v1 import policy_pb2
 
+from envfarm_cli.campaign import served
 from envfarm_cli.campaign.curves import curves, read_steps
 from envfarm_cli.campaign.evaluation import Plan, evaluate
 from envfarm_cli.campaign.farm import Farm, farm_of, own_stack
 from envfarm_cli.campaign.figures import Evaluated, line, plain_results, tokens
-from envfarm_cli.campaign.files import write_json
+from envfarm_cli.campaign.files import write_durably, write_json
 from envfarm_cli.campaign.folder import CampaignFolder, put_aside
 from envfarm_cli.campaign.narration import Narration
 from envfarm_cli.campaign.probing import ProbePlan, probe
 from envfarm_cli.campaign.publication import serve_weights
 from envfarm_cli.campaign.stages import Stage, Stages
-from envfarm_cli.campaign.suite import Suite, choose
 from envfarm_cli.campaign.training import TrainPlan, train
 from envfarm_cli.campaign.waves import read_rows, rows_path
 from envfarm_cli.commands_tasks import summary as proof_summary
@@ -31,6 +31,7 @@ from envfarm_cli.service_specs import StackOptions
 from envfarm_cli.stack import Stack
 from envfarm_cli.state_dir import StateDir
 from envfarm_numbers.probing import StoppingRule
+from envfarm_numbers.suite import Suite
 
 STAGES = 8
 
@@ -141,7 +142,7 @@ class LearningDemo:
 
         found = self._once("proofs", work)
         self.narration.say(
-            f"{found['passed']} of {found['tasks']} tasks proved, {found['mutants_caught']} of "
+            f"{found['passed']} of {found['tasks']} tasks proved, {found['mutants_killed']} of "
             f"{found['mutants']} mutants caught"
         )
 
@@ -201,7 +202,7 @@ class LearningDemo:
 
     def _probe(self, farm: Farm) -> None:
         recipe = self.recipe
-        train_tasks = choose(farm.tasks(), recipe.domain, {"split": "train"})
+        train_tasks = served.choose(farm.tasks(), recipe.domain, {"split": "train"})
         plan = ProbePlan(
             name=f"{recipe.run_id}.probe",
             tasks=train_tasks,
@@ -231,7 +232,10 @@ class LearningDemo:
             "probe", work, needs=("warm-start",), files=(self.path / "probe" / "attempts.jsonl",)
         )
         selected = self._once(
-            "select", lambda: select_tasks(probed["tasks"], self.path, recipe), needs=("probe",)
+            "select",
+            lambda: select_tasks(served.facts(farm.tasks(), train_tasks), self.path, recipe),
+            needs=("probe",),
+            files=(self.path / "selection" / "manifest.json",),
         )
         self.narration.say(
             f"{probed['attempts']} attempts; {len(selected['tasks'])} tasks selected: "
@@ -339,13 +343,13 @@ class LearningDemo:
         path = self.path / "suite.json"
 
         def work() -> dict[str, Any]:
-            served = farm.tasks()
-            ids = choose(served, self.recipe.domain, {"split": "eval"})
+            tasks = farm.tasks()
+            ids = served.choose(tasks, self.recipe.domain, {"split": "eval"})
             wanted = self.recipe.evaluation.tasks or len(ids)
             # Evenly over the families, which follow each other in id order.
             step = max(1, len(ids) // wanted)
-            suite = Suite.freeze("demo", ids[::step][:wanted], served)
-            suite.write(path)
+            suite = served.freeze("demo", tasks, ids[::step][:wanted])
+            write_durably(path, suite.to_json().encode())
             return {"hash": suite.hash, "tasks": len(suite.tasks)}
 
         self.stages.run(Stage(name="suite", work=work, files=(path,)))

@@ -1,0 +1,207 @@
+"""The fixed catalogue of mutants: what agents do wrong, derived from the golden run of a task.
+
+    call dropped         each WRITE call left out
+    argument changed     each argument of each WRITE call
+    order broken         each two neighbouring WRITE calls exchanged
+    extra write          the declared one, and each WRITE call once more on a neighbour's record
+    neighbour's record   the whole run on another record
+    half done            only the first WRITE calls, or none, with the golden reply; or no reply
+    done twice           each WRITE call repeated, and the whole run repeated
+    near miss            the runs that the task's author declares
+
+Reading calls change nothing and are left out. Runs that are equal appear once, under the first name.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envfarm.canonical import canonical_json
+from envfarm.v1 import task_pb2
+
+from grader.checkset import Action, CheckFile
+from grader.proof.argument_values import changed_values, choices
+from grader.proof.neighbours import Neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A run that must fail."""
+
+    kind: str
+    name: str
+    """Unique within the task; starts with the kind."""
+    runs: tuple[tuple[Action, ...], ...]
+    """Ways to do it; the first whose calls are all accepted is taken, or else the last."""
+    reply: str
+    must_run: bool = False
+    """Whether each of its calls must be accepted, or it would prove nothing."""
+
+
+def catalogue(
+    task: task_pb2.Task, checks: CheckFile, neighbours: Neighbours, free_text: frozenset[str]
+) -> list[Mutant]:
+    """All mutants of a task; `free_text` holds texts that, by declaration, may be anything."""
+    tools = {tool.name: tool for tool in task.tools}
+    writes = tuple(
+        action
+        for action in checks.golden.actions
+        if action.tool in tools and tools[action.tool].access == task_pb2.TOOL_ACCESS_WRITE
+    )
+    schemas = {
+        tool.name: json.loads(tool.input_schema_json or "{}").get("properties", {})
+        for tool in task.tools
+    }
+    made = [
+        *_declared(checks, writes),
+        *_dropped(writes),
+        *_half_done(writes, has_words=_has_words(checks)),
+        *_twice(writes),
+        *_order(writes),
+        *_neighbour(writes, schemas, neighbours),
+        *_arguments(writes, schemas, neighbours, free_text),
+    ]
+    return list(_distinct(made, checks, writes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    kind: str
+    what: str
+    runs: tuple[tuple[Action, ...], ...]
+    reply: str | None = None
+    """None takes the golden reply."""
+    must_run: bool = False
+
+
+def _distinct(
+    drafts: Sequence[_Draft], checks: CheckFile, writes: tuple[Action, ...]
+) -> Iterator[Mutant]:
+    """Each run once, and not the golden or the empty run, which are proved on their own."""
+    golden = checks.golden
+    seen = {_identity((writes,), golden.reply), _identity(((),), "")}
+    for draft in drafts:
+        reply = golden.reply if draft.reply is None else draft.reply
+        identity = _identity(draft.runs, reply)
+        if identity in seen and not draft.must_run:
+            continue
+        seen.add(identity)
+        yield Mutant(
+            draft.kind, f"{draft.kind}: {draft.what}", draft.runs, reply, must_run=draft.must_run
+        )
+
+
+def _identity(runs: tuple[tuple[Action, ...], ...], reply: str) -> str:
+    return canonical_json([[[a.model_dump() for a in run] for run in runs], reply])
+
+
+def _declared(checks: CheckFile, writes: tuple[Action, ...]) -> Iterator[_Draft]:
+    extra = (*writes, checks.extra_write)
+    yield _Draft("extra write", checks.extra_write.tool, (extra,), must_run=True)
+    for miss in checks.near_misses:
+        yield _Draft("near miss", miss.name, (tuple(miss.actions),), miss.reply, must_run=True)
+
+
+def _dropped(writes: tuple[Action, ...]) -> Iterator[_Draft]:
+    if len(writes) > 1:
+        for place, action in enumerate(writes):
+            rest = (*writes[:place], *writes[place + 1 :])
+            yield _Draft("call dropped", _call(place, action), (rest,))
+
+
+def _half_done(writes: tuple[Action, ...], *, has_words: bool) -> Iterator[_Draft]:
+    if writes:
+        yield _Draft("half done", "nothing but the reply", ((),))
+    for count in range(1, len(writes)):
+        yield _Draft("half done", f"the first {count} of {len(writes)} writes", (writes[:count],))
+    if has_words:
+        yield _Draft("half done", "everything but the reply", (writes,), reply="")
+
+
+def _has_words(checks: CheckFile) -> bool:
+    """Whether some check asks for words, so that silence is a mistake."""
+    return any(
+        check.kind == "reply" and (check.contains_all or check.matches) for check in checks.checks
+    )
+
+
+def _twice(writes: tuple[Action, ...]) -> Iterator[_Draft]:
+    for place, action in enumerate(writes):
+        again = (*writes[: place + 1], action, *writes[place + 1 :])
+        yield _Draft("done twice", _call(place, action), (again,))
+    if len(writes) > 1:
+        yield _Draft("done twice", "the whole run", ((*writes, *writes),))
+
+
+def _order(writes: tuple[Action, ...]) -> Iterator[_Draft]:
+    for place in range(len(writes) - 1):
+        first, second = writes[place : place + 2]
+        run = (*writes[:place], second, first, *writes[place + 2 :])
+        yield _Draft(
+            "order broken", f"{_call(place + 1, second)} before {_call(place, first)}", (run,)
+        )
+
+
+def _neighbour(
+    writes: tuple[Action, ...], schemas: dict[str, dict[str, Any]], neighbours: Neighbours
+) -> Iterator[_Draft]:
+    def others_of(action: Action, argument: str, value: Any) -> list[Any]:
+        # A closed list of words names no record, even where a table repeats the words.
+        schema = schemas[action.tool].get(argument, {})
+        return [] if choices(schema) else neighbours.of(argument, value)
+
+    records: dict[str, tuple[str, Any, list[Any]]] = {}
+    for action in writes:
+        for argument, value in action.arguments.items():
+            others = others_of(action, argument, value)
+            if others:
+                records.setdefault(f"{argument} {value}", (argument, value, others))
+    for argument, value, others in records.values():
+        runs = tuple(tuple(_on(action, value, other) for action in writes) for other in others)
+        yield _Draft("neighbour's record", f"another {argument} than {value}", runs)
+    for place, action in enumerate(writes):
+        for argument, value in action.arguments.items():
+            others = others_of(action, argument, value)
+            if others:
+                runs = tuple((*writes, _on(action, value, other)) for other in others)
+                what = f"{_call(place, action)} also for another {argument}"
+                yield _Draft("extra write", what, runs)
+                break
+
+
+def _arguments(
+    writes: tuple[Action, ...],
+    schemas: dict[str, dict[str, Any]],
+    neighbours: Neighbours,
+    free_text: frozenset[str],
+) -> Iterator[_Draft]:
+    for place, action in enumerate(writes):
+        for argument, value in action.arguments.items():
+            schema = schemas[action.tool].get(argument, {})
+            # A word from a closed list is a choice and never free text.
+            if isinstance(value, str) and value in free_text and not choices(schema):
+                continue
+            for what, values in changed_values(argument, value, schema, neighbours):
+                runs = tuple(
+                    (*writes[:place], _with(action, argument, other), *writes[place + 1 :])
+                    for other in values
+                )
+                yield _Draft("argument changed", f"{_call(place, action)} {argument} {what}", runs)
+
+
+def _call(place: int, action: Action) -> str:
+    return f"write {place + 1} {action.tool}"
+
+
+def _with(action: Action, argument: str, value: Any) -> Action:
+    return Action(tool=action.tool, arguments={**action.arguments, argument: value})
+
+
+def _on(action: Action, value: Any, other: Any) -> Action:
+    """The same call with `other` in every place where `value` stood."""
+    arguments = {
+        name: other if type(given) is type(value) and given == value else given
+        for name, given in action.arguments.items()
+    }
+    return Action(tool=action.tool, arguments=arguments)

@@ -1,0 +1,193 @@
+"""Proves one task: golden run, empty run, a second golden run, and every mutant of the catalogue."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from envfarm.errors import EvidenceError
+from envfarm.v1 import episode_pb2, task_pb2
+
+from grader.check_run import CheckRunner
+from grader.checkset import CheckFile
+from grader.evidence import Evidence
+from grader.evidence_client import EpisodeState, EvidenceClient
+from grader.fresh_run import FreshRuns
+from grader.golden import Golden, GoldenStore, make_golden
+from grader.grading import Attempt, Graded, grade
+from grader.proof.equivalence import differing_rows, free_texts, unlike_declared
+from grader.proof.mutants import Mutant, catalogue
+from grader.proof.neighbours import Neighbours
+from grader.world_base import BaseStore, WorldBase
+
+FRESH, REUSE = episode_pb2.SLOT_MODE_FRESH, episode_pb2.SLOT_MODE_REUSE
+
+
+@dataclass(slots=True)
+class TaskProof:
+    """What was found about one task; it is proved when `wrong` is empty."""
+
+    task_id: str
+    wrong: list[str] = field(default_factory=list)
+    made: dict[str, int] = field(default_factory=dict)
+    """Mutants by kind."""
+    killed: dict[str, int] = field(default_factory=dict)
+    equivalent: int = 0
+    """Mutants that pass and are declared right."""
+    no_mutants: int = 0
+    """Runs of the catalogue that ended in the golden state, or whose calls have no order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A golden source with one snapshot that is not written yet."""
+
+    golden: Golden
+
+    def load(self, task_id: str, task_hash: str, checks_hash: str) -> Golden:
+        return self.golden
+
+
+class Prover:
+    """Proves tasks on one env-server; many at once."""
+
+    def __init__(
+        self,
+        runs: FreshRuns,
+        source: EvidenceClient,
+        store: GoldenStore,
+        bases: BaseStore,
+        env_server: str,
+        runner: CheckRunner,
+    ):
+        self._runs = runs
+        self._source = source
+        self._store = store
+        self._bases = bases
+        self._target = f"dns:///{env_server}"
+        self._runner = runner
+        self._worlds: dict[str, tuple[WorldBase, Neighbours]] = {}
+        self._reading = asyncio.Lock()
+
+    async def prove(self, task: task_pb2.Task, checks: CheckFile) -> TaskProof:
+        """What was found; when nothing is wrong, the snapshot has been written."""
+        proof = TaskProof(task.ref.task_id)
+        try:
+            await self._prove(task, checks, proof)
+        except EvidenceError as error:
+            proof.wrong.append(error.message)
+        return proof
+
+    async def _prove(self, task: task_pb2.Task, checks: CheckFile, proof: TaskProof) -> None:
+        async with self._runs.sealed(task, checks.golden.actions, FRESH) as (golden_id, refusals):
+            if refusals:
+                proof.wrong.append(f"a golden call was refused: {refusals[0]}")
+                return
+            finished = await self._source.read(self._target, golden_id)
+        async with self._runs.sealed(task, [], FRESH) as (empty_id, _):
+            untouched = await self._source.read(self._target, empty_id)
+            golden = make_golden(checks.checks_hash, untouched, finished)
+            base, neighbours = await self._world(untouched, empty_id)
+            empty = await self._grade(task, checks, golden, empty_id, "")
+        if empty.decision.status != "graded":
+            proof.wrong.append(f"the empty run is ungradable: {empty.decision.reason}")
+        elif (empty.decision.reward == 1.0) != (checks.empty == "passes"):
+            proof.wrong.append(f"the empty run does not do what `empty: {checks.empty}` says")
+        mutants = catalogue(task, checks, neighbours, free_texts(checks, golden))
+        names = {mutant.name for mutant in mutants}
+        proof.wrong += [
+            f"`equivalent` names {declared.mutant!r}, and there is no such mutant"
+            for declared in checks.equivalent
+            if declared.mutant not in names
+        ]
+        found = await asyncio.gather(
+            self._prove_golden(task, checks, golden),
+            *(self._try(task, checks, golden, mutant, proof) for mutant in mutants),
+        )
+        proof.wrong += [fault for fault in found if fault]
+        if not proof.wrong:
+            if not self._bases.has(base.initial_state_hash):
+                self._bases.write(base)
+            self._store.write(golden)
+
+    async def _world(self, untouched: Evidence, empty_id: str) -> tuple[WorldBase, Neighbours]:
+        """The world's initial state, read once for all its tasks."""
+        key = untouched.initial_state_hash
+        async with self._reading:
+            if key not in self._worlds:
+                if self._bases.has(key):
+                    base = self._bases.load(key)
+                else:
+                    base = await self._source.read_world(self._target, empty_id)
+                self._worlds[key] = (base, Neighbours(base))
+        return self._worlds[key]
+
+    async def _prove_golden(self, task: task_pb2.Task, checks: CheckFile, golden: Golden) -> str:
+        """The second golden run, on whatever slot the world allows."""
+        actions = checks.golden.actions
+        async with self._runs.sealed(task, actions, REUSE) as (episode_id, _):
+            again = await self._grade(task, checks, golden, episode_id, checks.golden.reply)
+        if again.decision.reward != 1.0:
+            return f"the golden run does not pass: {_why(again)}"
+        if again.evidence is None or again.evidence.final_state_hash != golden.final_state_hash:
+            return "two golden runs end in different states"
+        return ""
+
+    async def _try(
+        self,
+        task: task_pb2.Task,
+        checks: CheckFile,
+        golden: Golden,
+        mutant: Mutant,
+        proof: TaskProof,
+    ) -> str:
+        """Run it and count it; empty when the checks catch it, else what is wrong."""
+        graded, refusals = await self._run(task, checks, golden, mutant)
+        if mutant.must_run and refusals:
+            return f"the mutant {mutant.name!r} cannot be run: {refusals[0]}"
+        if graded.evidence is None or graded.decision.status != "graded":
+            return f"the mutant {mutant.name!r} is ungradable: {graded.decision.reason}"
+        declared = next((e for e in checks.equivalent if e.mutant == mutant.name), None)
+        passes = graded.decision.reward == 1.0
+        if passes and not mutant.must_run and declared is None:
+            same_end = graded.evidence.final_state_hash == golden.final_state_hash
+            is_golden = same_end and mutant.reply == checks.golden.reply
+            # Two calls that the tools accept in either order, with a right end, have no order.
+            if is_golden or (mutant.kind == "order broken" and not refusals):
+                proof.no_mutants += 1
+                return ""
+        proof.made[mutant.kind] = proof.made.get(mutant.kind, 0) + 1
+        if not passes:
+            proof.killed[mutant.kind] = proof.killed.get(mutant.kind, 0) + 1
+            if declared is None:
+                return ""
+            return f"`equivalent` declares {mutant.name!r}, which the checks catch: take it out"
+        rows = differing_rows(graded.evidence.changes, golden.as_changes())
+        if declared is None:
+            where = f"; it ends otherwise than golden in {rows}" if rows else ""
+            return f"the mutant {mutant.name!r} is not caught: {_why(graded)}{where}"
+        proof.equivalent += 1
+        return unlike_declared(declared, rows)
+
+    async def _run(
+        self, task: task_pb2.Task, checks: CheckFile, golden: Golden, mutant: Mutant
+    ) -> tuple[Graded, Sequence[str]]:
+        *first, last = mutant.runs
+        for actions in first:
+            async with self._runs.sealed(task, actions, REUSE, until_refused=True) as run:
+                episode_id, refusals = run
+                if not refusals:
+                    return await self._grade(task, checks, golden, episode_id, mutant.reply), ()
+        async with self._runs.sealed(task, last, REUSE) as (episode_id, refusals):
+            return await self._grade(task, checks, golden, episode_id, mutant.reply), refusals
+
+    async def _grade(
+        self, task: task_pb2.Task, checks: CheckFile, golden: Golden, episode_id: str, reply: str
+    ) -> Graded:
+        attempt = Attempt(task_id=task.ref.task_id, task_hash=task.ref.task_hash, final_reply=reply)
+        state = EpisodeState(self._source, self._target, episode_id)
+        return await grade(attempt, checks, _Held(golden), state, self._runner)
+
+
+def _why(graded: Graded) -> str:
+    failed = [f"{r.name}: {r.observed}" for r in graded.results if not r.passed]
+    return graded.decision.reason or "; ".join(failed) or "every check passed"

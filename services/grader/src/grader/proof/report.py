@@ -1,0 +1,56 @@
+"""What a run of proofs found, over all tasks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from grader.proof.prover import TaskProof
+
+MAX_EQUIVALENT_SHARE = 0.05
+"""More declared equivalents than this share of the mutants, and the catalogue proves too little."""
+
+
+@dataclass
+class Report:
+    """`failures` holds {"task", "reason"}; everything is proved when it is empty."""
+
+    tasks: int = 0
+    passed: int = 0
+    mutants: int = 0
+    mutants_killed: int = 0
+    equivalent_declared: int = 0
+    failures: list[dict[str, str]] = field(default_factory=list)
+    by_kind: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Kind of mutant → {"mutants", "killed"}."""
+    no_mutants: int = 0
+    """Runs of the catalogue that ended in the golden state or whose calls have no order; not in
+    `mutants`."""
+    episodes: int = 0
+    seconds: float = 0.0
+
+
+def combine(proofs: Iterable[TaskProof], *, is_whole: bool) -> Report:
+    """The report; the share of declared equivalents is judged where whole domains were proved, since
+    in a single task one of them is easily more than a twentieth."""
+    report = Report()
+    for proof in sorted(proofs, key=lambda proof: proof.task_id):
+        report.tasks += 1
+        report.passed += not proof.wrong
+        report.failures += [{"task": proof.task_id, "reason": why} for why in proof.wrong]
+        report.equivalent_declared += proof.equivalent
+        report.no_mutants += proof.no_mutants
+        for kind, made in proof.made.items():
+            counts = report.by_kind.setdefault(kind, {"mutants": 0, "killed": 0})
+            counts["mutants"] += made
+            counts["killed"] += proof.killed.get(kind, 0)
+    report.by_kind = dict(sorted(report.by_kind.items()))
+    report.mutants = sum(counts["mutants"] for counts in report.by_kind.values())
+    report.mutants_killed = sum(counts["killed"] for counts in report.by_kind.values())
+    if is_whole and report.equivalent_declared > MAX_EQUIVALENT_SHARE * report.mutants:
+        report.failures.append(
+            {
+                "task": "all",
+                "reason": f"{report.equivalent_declared} of {report.mutants} mutants are declared"
+                f" equivalent, more than {MAX_EQUIVALENT_SHARE:.0%}",
+            }
+        )
+    return report
