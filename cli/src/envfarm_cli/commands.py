@@ -11,6 +11,7 @@ from envfarm_cli.commands_eval import eval_
 from envfarm_cli.commands_probe import probe_
 from envfarm_cli.commands_stack import down, status, up
 from envfarm_cli.commands_tasks import app as tasks_app
+from envfarm_cli.commands_train import train_
 from envfarm_cli.doctor import doctor
 from envfarm_cli.output import EXIT_CODES
 
@@ -31,6 +32,7 @@ for _command in (up, down, status, doctor, demo):
     app.command(epilog=EXIT_CODES)(_command)
 app.command("probe", epilog=EXIT_CODES)(probe_)
 app.command("eval", epilog=EXIT_CODES)(eval_)
+app.command("train", epilog=EXIT_CODES)(train_)
 app.add_typer(tasks_app, name="tasks")
 app.add_typer(bench_app, name="bench")
 app.add_typer(episode_app, name="episode")

@@ -7,9 +7,11 @@ import typer
 from envfarm.v1 import policy_pb2
 from pydantic import Field
 
+from envfarm_cli.campaign import served
 from envfarm_cli.campaign.evaluation import Plan, evaluate
 from envfarm_cli.campaign.farm import Farm
 from envfarm_cli.campaign.figures import Evaluated, line, plain_results, tokens
+from envfarm_cli.campaign.files import write_durably
 from envfarm_cli.campaign.folder import CampaignFolder
 from envfarm_cli.campaign.narration import Narration
 from envfarm_cli.campaign.opening import (
@@ -33,7 +35,6 @@ from envfarm_cli.campaign.opening import (
 from envfarm_cli.campaign.publication import serve_weights
 from envfarm_cli.campaign.recipe import Recipe
 from envfarm_cli.campaign.stages import Stage, Stages
-from envfarm_cli.campaign.suite import Suite, choose
 from envfarm_cli.campaign.training import plain_version
 from envfarm_cli.commands_stack import (
     DEFAULT_DOMAINS,
@@ -42,7 +43,9 @@ from envfarm_cli.commands_stack import (
     JsonOption,
     StateDirOption,
 )
-from envfarm_cli.output import OK, Output
+from envfarm_cli.output import OK, Output, plain
+from envfarm_numbers.estimators import Estimate
+from envfarm_numbers.suite import Suite
 
 
 class EvalRecipe(Recipe):
@@ -53,6 +56,8 @@ class EvalRecipe(Recipe):
     tags: dict[str, str]
     suite: dict[str, str]
     """Of a suite file: its tasks and hashes; empty when the suite is frozen from the domain."""
+    biased: bool
+    """Its tasks were selected by looking at results; the headline says so."""
     k: int = Field(ge=1, le=1024)
     seed: int = Field(ge=0)
     services: Services
@@ -66,6 +71,14 @@ def eval_(
         Path | None,
         typer.Option(help="A frozen suite, such as another evaluation's suite.json."),
     ] = None,
+    biased_suite: Annotated[
+        bool,
+        typer.Option(
+            "--biased-suite",
+            help="Take tasks that were selected by results, such as a selection's train.json; the "
+            "headline then says so.",
+        ),
+    ] = False,
     k: Annotated[int, typer.Option("-k", min=1, max=1024, help="Repetitions of each task.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of the order and of simulated users.")] = 1,
     stack: StackOption = "running",
@@ -96,7 +109,8 @@ def eval_(
             "name": name,
             "domain": domain,
             "tags": parse_tags(tag),
-            "suite": Suite.read(suite).tasks if suite else {},
+            "suite": Suite.read(suite, biased=biased_suite).tasks if suite else {},
+            "biased": biased_suite,
             "k": k,
             "seed": seed,
             "services": services(stack, engine, model),
@@ -129,15 +143,18 @@ def _run(
     narration: Narration,
     learner: Path,
 ) -> None:
+    path = folder.path / "suite.json"
+
     def freeze() -> dict[str, Any]:
-        served = farm.tasks()
+        tasks = farm.tasks()
         if recipe.suite:
-            suite = Suite(recipe.name, recipe.suite)
+            suite = Suite(recipe.name, recipe.suite, {}, biased=recipe.biased)
+            served.check(suite, tasks)
         else:
-            suite = Suite.freeze(recipe.name, choose(served, recipe.domain, recipe.tags), served)
-        suite.check(served)
-        suite.write(folder.path / "suite.json")
-        return {"hash": suite.hash, "tasks": len(suite.tasks)}
+            chosen = served.choose(tasks, recipe.domain, recipe.tags)
+            suite = served.freeze(recipe.name, tasks, chosen)
+        write_durably(path, suite.to_json().encode())
+        return {"hash": suite.hash, "tasks": len(suite.tasks), "warning": suite.warning}
 
     def policy() -> dict[str, Any]:
         now = farm.in_service() or serve_weights(
@@ -147,11 +164,11 @@ def _run(
 
     def attempts() -> dict[str, Any]:
         with narration.meter("attempts", len(suite.tasks) * recipe.k) as meter:
-            rows = evaluate(plan, farm, folder.path, meter)
-        return {"rows": len(rows), **tokens(rows)}
+            found = evaluate(plan, farm, folder.path, meter)
+        return tokens(found)
 
-    stages.run(Stage(name="suite", work=freeze, files=(folder.path / "suite.json",)))
-    suite = Suite.read(folder.path / "suite.json")
+    frozen = stages.run(Stage(name="suite", work=freeze, files=(path,)))
+    suite = Suite.read(path)
     pinned = stages.run(Stage(name="policy", work=policy))
     narration.stage(
         "attempts",
@@ -166,25 +183,26 @@ def _run(
         run_id=pinned["run_id"],
         policy=policy_pb2.PolicyVersion(**pinned),
     )
-    path = folder.path / "attempts.jsonl"
-    stages.run(Stage(name="attempts", needs=("suite", "policy"), work=attempts, files=(path,)))
+    rows = folder.path / "attempts.jsonl"
+    stages.run(Stage(name="attempts", needs=("suite", "policy"), work=attempts, files=(rows,)))
 
     def figures() -> dict[str, Any]:
         used = stages.result("attempts")
         return {
             "policy": pinned,
             "suite_hash": suite.hash,
+            "warning": frozen["warning"],
             "seed": recipe.seed,
-            **plain_results(Evaluated.read(path).results, used["rows"]),
-            "tokens": {key: value for key, value in used.items() if key != "rows"},
+            **plain_results(Evaluated.read(rows).results, used["attempts"]),
+            "tokens": used,
         }
 
     stages.run(Stage(name="figures", needs=("policy", "attempts"), work=figures))
 
 
 def _show(figures: dict[str, Any], folder: Path, narration: Narration) -> None:
-    from envfarm_numbers.estimators import Estimate
-
+    if figures["warning"]:
+        narration.out.say(f"  [b]{plain(figures['warning'])}[/b]")
     for value in figures["estimates"]:
         estimate = Estimate(**value)
         narration.say(line(estimate))

@@ -31,8 +31,8 @@ from envfarm_cli.campaign.opening import (
 from envfarm_cli.campaign.probing import ProbePlan, probe
 from envfarm_cli.campaign.publication import serve_weights
 from envfarm_cli.campaign.recipe import Recipe
+from envfarm_cli.campaign.served import choose
 from envfarm_cli.campaign.stages import Stage, Stages
-from envfarm_cli.campaign.suite import choose
 from envfarm_cli.campaign.training import plain_version
 from envfarm_cli.commands_stack import (
     DEFAULT_DOMAINS,

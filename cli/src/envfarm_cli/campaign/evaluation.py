@@ -7,11 +7,12 @@ from pathlib import Path
 from envfarm.attempt_row import AttemptRow
 from envfarm.v1 import gateway_service_pb2, policy_pb2
 
+from envfarm_cli.campaign import served
 from envfarm_cli.campaign.farm import Farm
 from envfarm_cli.campaign.narration import Meter
-from envfarm_cli.campaign.suite import Suite
 from envfarm_cli.campaign.waves import Key, Waves
 from envfarm_cli.failure import Failure
+from envfarm_numbers.suite import Suite
 
 REPAIRS = 3
 """Further waves for keys that have no reward; the gateway has tried each several times by then."""
@@ -40,7 +41,7 @@ def evaluate(plan: Plan, farm: Farm, folder: Path, meter: Meter) -> list[Attempt
 
     Failure when a key is still without a reward after the repairs: there is no headline then.
     """
-    plan.suite.check(farm.tasks())
+    served.check(plan.suite, farm.tasks())
     folder.mkdir(parents=True, exist_ok=True)
     waves = Waves(
         folder=folder,

@@ -17,11 +17,11 @@ from envfarm_cli.campaign.curves import read_steps
 from envfarm_cli.campaign.evaluation import Plan
 from envfarm_cli.campaign.farm import Farm
 from envfarm_cli.campaign.narration import Meter
-from envfarm_cli.campaign.suite import Suite
 from envfarm_cli.campaign.validation import Validations
 from envfarm_cli.children import died
 from envfarm_cli.failure import Failure
 from envfarm_cli.learner_config import Overrides, merge
+from envfarm_numbers.suite import Suite
 
 JobState = gateway_service_pb2.JobState
 DRAIN_SECONDS = 120

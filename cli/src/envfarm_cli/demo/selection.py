@@ -3,34 +3,44 @@
 from pathlib import Path
 from typing import Any
 
-from envfarm_cli.campaign.files import write_json
+from envfarm_cli.campaign.files import write_durably
 from envfarm_cli.demo.recipe import DemoRecipe
 from envfarm_cli.failure import Failure
-from envfarm_numbers import jeffreys
+from envfarm_numbers.selection import Settings, select
+from envfarm_numbers.selection_files import read_inputs, texts
+from envfarm_numbers.task_facts import TaskFacts
 
-RETAINED = ("hard", "medium", "easy")
 FEWEST_TASKS = 8
 """With fewer a batch would see the same tasks again and again."""
 
 
-def select_tasks(probed: list[dict[str, Any]], folder: Path, recipe: DemoRecipe) -> dict[str, Any]:
-    """The middle three bands; Failure when they hold too few tasks to train on."""
-    kept = [task for task in probed if task["band"] in RETAINED]
-    bands = {band: sum(task["band"] == band for task in probed) for band in jeffreys.BANDS}
-    if len(kept) < FEWEST_TASKS:
-        raise Failure(
-            f"only {len(kept)} of {len(probed)} training tasks are neither always nor never solved: "
-            + ", ".join(f"{band} {count}" for band, count in bands.items()),
-            hint="the warm start was too short or too long; another --seed or more --minutes",
-        )
-    size = recipe.train.group_size
-    informative = jeffreys.informative_probability(
-        [task["passed"] for task in kept], [task["clean"] for task in kept], size
+def select_tasks(facts: dict[str, TaskFacts], folder: Path, recipe: DemoRecipe) -> dict[str, Any]:
+    """As `envfarm select` does it, all selected tasks in training; the held-out ones are apart.
+
+    Failure when too few tasks are left to train on.
+    """
+    inputs = read_inputs([folder / "probe" / "attempts.jsonl"], [], [])
+    settings = Settings(
+        minimum_clean=recipe.probe.minimum,
+        validation_share=0.0,
+        seed=recipe.seed,
+        group_size=recipe.train.group_size,
     )
-    found = {
-        "tasks": [task["task_id"] for task in kept],
+    found = select(inputs.policy, facts, settings)
+    chosen = [task.facts.task_id for task in found.part("train")]
+    summary = found.summary()
+    bands = {name: band["candidates"] for name, band in summary["bands"].items()}
+    if len(chosen) < FEWEST_TASKS:
+        raise Failure(
+            f"only {len(chosen)} of {len(found.judged)} training tasks are neither always nor never "
+            "solved: " + ", ".join(f"{band} {count}" for band, count in bands.items()),
+            hint="the warm start was too short or too long; try another --seed or more --minutes",
+        )
+    for name, text in texts(found, inputs).items():
+        write_durably(folder / "selection" / name, text.encode())
+    return {
+        "tasks": chosen,
         "bands": bands,
-        "informative_share": round(float(informative.mean()), 4),
+        "retained": list(settings.bands),
+        "expected_informative_groups": summary["expected_informative_groups"],
     }
-    write_json(folder / "selection.json", found)
-    return found
