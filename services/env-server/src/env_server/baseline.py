@@ -2,6 +2,7 @@
 
 Tables by count and image sum, sequences by value, catalogs by the transactions that wrote them
 (any DDL, grant or comment writes a new version of some catalog row), roles by their own rows.
+Reading all of it is for every hundredth reset; the others look at what can have been touched.
 """
 
 from collections.abc import Sequence
@@ -23,11 +24,6 @@ _CATALOGS = (
     *("pg_seclabel", "pg_sequence", "pg_statistic", "pg_statistic_ext", "pg_transform"),
     *("pg_trigger", "pg_ts_config", "pg_ts_dict", "pg_type", "pg_user_mapping"),
 )
-_WATCHED = (
-    *("pg_attribute", "pg_class", "pg_constraint", "pg_default_acl", "pg_largeobject_metadata"),
-    *("pg_namespace", "pg_policy", "pg_proc", "pg_trigger", "pg_type"),
-)
-"""Of these a write is looked for at each reset, in all of them at a full one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,6 @@ class Baseline:
     sequences: tuple[tuple[int, bool], ...]
     sequence_names: tuple[str, ...]
     """Quoted, in the order of `sequences`."""
-    watched: tuple[str, ...]
     catalogs: tuple[str, ...]
 
 
@@ -54,8 +49,7 @@ async def read(conn: AsyncConnection[Any], tables: Sequence[Table]) -> Baseline:
         images=await read_images(conn, tables, range(len(tables))),
         sequences=await read_sequences(conn, names),
         sequence_names=names,
-        watched=await read_catalogs(conn, full=False),
-        catalogs=await read_catalogs(conn, full=True),
+        catalogs=await read_catalogs(conn),
     )
 
 
@@ -75,6 +69,22 @@ async def read_images(
     return tuple((count, image) for _, count, image in sorted(rows))
 
 
+def restore_sequences(base: Baseline) -> sql.Composed:
+    """A statement that gives each sequence that moved its value back."""
+    known = zip(base.sequence_names, base.sequences, strict=True)
+    parts = [
+        sql.SQL(
+            "SELECT {}::regclass AS name, last_value, is_called, {}::bigint AS value, {} AS called"
+            " FROM {}"
+        ).format(sql.Literal(name), sql.Literal(value), sql.Literal(called), made_sql(name))
+        for name, (value, called) in [("journal.units", (1, False)), *known]
+    ]
+    return sql.SQL(
+        "SELECT setval(name, value, called) FROM ({}) s"
+        " WHERE (last_value, is_called) IS DISTINCT FROM (value, called)"
+    ).format(sql.SQL(" UNION ALL ").join(parts))
+
+
 async def read_sequences(
     conn: AsyncConnection[Any], names: Sequence[str]
 ) -> tuple[tuple[int, bool], ...]:
@@ -90,24 +100,19 @@ async def read_sequences(
     return tuple((value, called) for _, value, called in sorted(rows))
 
 
-async def read_catalogs(conn: AsyncConnection[Any], *, full: bool) -> tuple[str, ...]:
+async def read_catalogs(conn: AsyncConnection[Any]) -> tuple[str, ...]:
     """Per catalog its rows and the sum of the transactions that wrote them."""
-    row = await (await conn.execute(_FULL if full else _QUICK)).fetchone()
+    row = await (await conn.execute(_DIGESTS)).fetchone()
     assert row
     return tuple(row)
 
 
-def _digest_query(catalogs: Sequence[str]) -> sql.Composed:
-    return sql.SQL("SELECT ") + sql.SQL(", ").join(
-        sql.SQL(
-            "(SELECT count(*) || ' ' || coalesce(sum(xmin::text::bigint), 0) FROM pg_catalog.{})"
-        ).format(sql.Identifier(name))
-        for name in catalogs
-    )
-
-
-_QUICK = _digest_query(_WATCHED)
-_FULL = _digest_query(_CATALOGS)
+_DIGESTS = sql.SQL("SELECT ") + sql.SQL(", ").join(
+    sql.SQL(
+        "(SELECT count(*) || ' ' || coalesce(sum(xmin::text::bigint), 0) FROM pg_catalog.{})"
+    ).format(sql.Identifier(name))
+    for name in _CATALOGS
+)
 
 
 _ROLE = """

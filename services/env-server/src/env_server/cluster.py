@@ -110,8 +110,7 @@ class Cluster:
             slot = Slot(name, source, connection)
             async with self.keepers.of(slot) as keeper:
                 slot.role = await baseline.read_role(keeper, name)
-                summary = await journal_evidence.summarize(keeper, source)
-                slot.counters = summary.counted
+                slot.before = await journal_evidence.summarize(keeper, source)
         except psycopg.Error as error:
             if not self.lost.is_set():
                 with contextlib.suppress(psycopg.Error):
@@ -130,24 +129,29 @@ class Cluster:
         Doubt or psycopg.Error when the slot must be dropped instead.
         """
         await slot.connection.execute(reset.FORGET)
+        assert slot.before
+        sealed, slot.sealed = slot.sealed, None
         async with self.keepers.of(slot) as keeper:
-            slot.counters = await reset.undo(
+            slot.before = await reset.undo(
                 keeper,
                 slot.template,
-                slot.counters,
+                slot.before,
+                sealed or await journal_evidence.summarize(keeper, slot.template),
                 role=slot.name,
                 expected_role=slot.role,
                 full=full,
             )
 
     async def collect(self, slot: Slot) -> Evidence:
-        """The evidence of a slot whose agent has no call in flight: from the journal, or, when
+        """The evidence of a slot whose agent is silent from now on: from the journal, or, when
         that leaves a doubt, from all tables."""
         await slot.connection.execute(reset.FLUSH)
+        assert slot.before
         template = slot.template
         async with self.keepers.of(slot) as keeper:
+            slot.sealed = await journal_evidence.summarize(keeper, template)
             try:
-                return await journal_evidence.collect(keeper, template, slot.counters)
+                return await journal_evidence.collect(keeper, template, slot.before, slot.sealed)
             except Doubt as doubt:
                 log.warning("all tables are read", slot=slot.name, reason=str(doubt))
                 final = await evidence.read_snapshot(keeper, template.tables, template.initial)

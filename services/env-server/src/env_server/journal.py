@@ -78,6 +78,26 @@ CREATE TRIGGER {trigger} BEFORE TRUNCATE ON {table} FOR EACH STATEMENT
 ALTER TABLE {table} ENABLE ALWAYS TRIGGER {trigger};
 """
 
+_UNDO = """
+CREATE FUNCTION journal.{name}() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    WITH images AS (
+        SELECT old::text AS image, 1 AS side, old AS the_row FROM journal.{j} WHERE op <> 'i'
+        UNION ALL SELECT new::text, -1, new FROM journal.{j} WHERE op <> 'd'
+    ), net AS MATERIALIZED (
+        SELECT sum(side) AS side, (array_agg(the_row))[1] AS the_row FROM images
+        GROUP BY image HAVING sum(side) <> 0
+    ), gone AS (
+        DELETE FROM public.{t} x USING net WHERE net.side < 0 AND {same} RETURNING 1
+    ), all_gone AS (SELECT count(*) FROM gone)
+    -- The count makes the insert wait until every replaced row is out of the way.
+    INSERT INTO public.{t} ({columns}) OVERRIDING SYSTEM VALUE
+    SELECT {values} FROM all_gone, net WHERE net.side > 0;
+    -- The triggers have journalled the undo itself, which goes with the rest.
+    DELETE FROM journal.{j};
+END $$;
+"""
+
 _GRANTS = """
 GRANT USAGE ON SCHEMA public, journal TO {role};
 GRANT INSERT ON ALL TABLES IN SCHEMA journal TO {role};
@@ -87,7 +107,7 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA journal FROM PUBLIC;
 
 _OWN = """
 SELECT format('ALTER FUNCTION %s OWNER TO {role}', p.oid::regprocedure)
-FROM pg_proc p WHERE p.pronamespace = 'journal'::regnamespace
+FROM pg_proc p WHERE p.pronamespace = 'journal'::regnamespace AND p.prosecdef
 """
 
 
@@ -106,6 +126,7 @@ async def install(conn: AsyncConnection[Any], tables: Sequence[Table], cap: int)
                 new=_as_root(table, "NEW"),
             )
         )
+        await conn.execute(_undo_function(number, table))
         for physical in table.physical:
             await conn.execute(
                 sql.SQL(_TRUNCATE).format(
@@ -131,7 +152,10 @@ def _as_root(table: Table, record: str) -> sql.Composable:
 
 
 def summary_query(tables: Sequence[Table]) -> sql.Composed:
-    """Per table: number; journalled inserts, updates, deletes; counted inserts, updates, deletes."""
+    """Per table: number; journalled inserts, updates, deletes; counted inserts, updates, deletes.
+
+    Number -1 counts the dirty marks, -2 the changes in the catalogs.
+    """
     parts: list[sql.Composable] = [
         sql.SQL(
             "SELECT {n}, count(*) FILTER (WHERE op = 'i'), count(*) FILTER (WHERE op = 'u'),"
@@ -146,6 +170,13 @@ def summary_query(tables: Sequence[Table]) -> sql.Composed:
         for number, table in enumerate(tables)
     ]
     parts.append(sql.SQL("SELECT -1, count(*), 0, 0, 0, 0, 0 FROM journal.dirty"))
+    parts.append(
+        sql.SQL(
+            "SELECT -2, sum(pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(oid)"
+            " + pg_stat_get_tuples_deleted(oid))::bigint, 0, 0, 0, 0, 0 FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = 11 AND NOT relisshared"
+        )
+    )
     return sql.SQL(" UNION ALL ").join(parts)
 
 
@@ -218,46 +249,28 @@ def _rank_query(number: int, table: Table) -> sql.Composed:
     )
 
 
-_UNDO = """
-WITH images AS (
-    SELECT old::text AS image, 1 AS side, old AS the_row FROM journal.{j} WHERE op <> 'i'
-    UNION ALL SELECT new::text, -1, new FROM journal.{j} WHERE op <> 'd'
-), net AS MATERIALIZED (
-    SELECT sum(side) AS side, (array_agg(the_row))[1] AS the_row FROM images
-    GROUP BY image HAVING sum(side) <> 0
-), gone AS (
-    DELETE FROM public.{t} x USING net WHERE net.side < 0 AND {same} RETURNING 1
-), all_gone AS (SELECT count(*) FROM gone)
-INSERT INTO public.{t} ({columns}) OVERRIDING SYSTEM VALUE
-SELECT {values} FROM all_gone, net WHERE net.side > 0;
-DELETE FROM journal.{j};
-"""
-
-
-def undo_statements(tables: Sequence[Table], touched: Sequence[int]) -> sql.Composed:
+def undo_statements(touched: Sequence[int]) -> sql.Composed:
     """Bring the touched tables back and empty their journals; for one transaction of a superuser.
 
-    No trigger of the world and no foreign key acts, and the journal's own entries about the undo
-    go with the rest. A deleted row is out of the way before its original comes back, because the
-    insert reads the count of the deletes.
+    No trigger of the world and no foreign key acts.
     """
-    parts: list[sql.Composable] = [sql.SQL("SET LOCAL session_replication_role = replica;")]
-    for number in touched:
-        table = tables[number]
-        parts.append(
-            sql.SQL(_UNDO).format(
-                j=sql.Identifier(f"r{number}"),
-                t=sql.Identifier(table.name),
-                same=sql.SQL(" AND ").join(
-                    sql.SQL("x.{c} = (net.the_row).{c}").format(c=sql.Identifier(column))
-                    for column in table.key_columns
-                ),
-                columns=sql.SQL(", ").join(map(sql.Identifier, table.stored)),
-                values=sql.SQL(", ").join(
-                    sql.SQL("(net.the_row).{}").format(sql.Identifier(column))
-                    for column in table.stored
-                ),
-            )
-        )
-    parts.append(sql.SQL("SELECT setval('journal.units', 1, false)"))
-    return sql.SQL("\n").join(parts)
+    calls = sql.SQL(", ").join(
+        sql.SQL("journal.{}()").format(sql.Identifier(f"undo{number}")) for number in touched
+    )
+    return sql.SQL("SET LOCAL session_replication_role = replica; SELECT {}").format(calls)
+
+
+def _undo_function(number: int, table: Table) -> sql.Composed:
+    return sql.SQL(_UNDO).format(
+        name=sql.Identifier(f"undo{number}"),
+        j=sql.Identifier(f"r{number}"),
+        t=sql.Identifier(table.name),
+        same=sql.SQL(" AND ").join(
+            sql.SQL("x.{c} = (net.the_row).{c}").format(c=sql.Identifier(column))
+            for column in table.key_columns
+        ),
+        columns=sql.SQL(", ").join(map(sql.Identifier, table.stored)),
+        values=sql.SQL(", ").join(
+            sql.SQL("(net.the_row).{}").format(sql.Identifier(column)) for column in table.stored
+        ),
+    )

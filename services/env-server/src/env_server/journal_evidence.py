@@ -37,25 +37,29 @@ class Summary:
     counted: tuple[Counts, ...]
     """Since the database was made; subtract the counts of the hand-out."""
     is_dirty: bool
+    catalog_changes: int
+    """Counted like the others."""
 
-    def touched(self, before: Sequence[Counts]) -> list[int]:
+    def touched(self, before: "Summary") -> list[int]:
         """Numbers of the tables with a journal entry or a counted change."""
         return [
             number
             for number, entries in enumerate(self.journalled)
-            if any(entries) or self.counted[number] != before[number]
+            if any(entries) or self.counted[number] != before.counted[number]
         ]
 
-    def require_complete(self, before: Sequence[Counts]) -> None:
-        """Doubt when fewer changes were counted than journalled, or a table was truncated.
+    def require_complete(self, before: "Summary") -> None:
+        """Doubt when fewer changes were counted than journalled, or anything but rows changed.
 
         More were counted when some were rolled back; such a table is touched and so looked at.
         """
         if self.is_dirty:
             raise Doubt("a table was truncated")
+        if self.catalog_changes != before.catalog_changes:
+            raise Doubt("a catalog was changed")
         for number, entries in enumerate(self.journalled):
             # A row that moves between partitions is journalled and counted as delete and insert.
-            pairs = zip(self.counted[number], before[number], strict=True)
+            pairs = zip(self.counted[number], before.counted[number], strict=True)
             counted = [now - then for now, then in pairs]
             if any(have > seen for have, seen in zip(entries, counted, strict=True)):
                 raise Doubt(f"table {number}: {entries} journalled, {counted} counted")
@@ -65,10 +69,11 @@ async def summarize(conn: AsyncConnection[Any], template: Template) -> Summary:
     """Read journal and counters; the agent's backend must have flushed its counts before."""
     journalled: dict[int, Counts] = {}
     counted: dict[int, Counts] = {}
-    is_dirty = False
+    is_dirty, catalog_changes = False, 0
     for number, *values in await (await conn.execute(template.summary)).fetchall():
         if number < 0:
-            is_dirty = values[0] > 0
+            is_dirty = values[0] > 0 if number == -1 else is_dirty
+            catalog_changes = values[0] if number == -2 else catalog_changes
             continue
         journalled[number] = (values[0], values[1], values[2])
         counted[number] = (values[3], values[4], values[5])
@@ -77,6 +82,7 @@ async def summarize(conn: AsyncConnection[Any], template: Template) -> Summary:
         tuple(journalled[number] for number in numbers),
         tuple(counted[number] for number in numbers),
         is_dirty,
+        catalog_changes,
     )
 
 
@@ -94,10 +100,12 @@ class _Details:
 
 
 async def collect(
-    conn: AsyncConnection[Any], template: Template, before: Sequence[Counts]
+    conn: AsyncConnection[Any], template: Template, before: Summary, summary: Summary
 ) -> Evidence:
-    """The evidence of a database whose agent is silent; Doubt when the witnesses disagree."""
-    summary = await summarize(conn, template)
+    """The evidence of a database whose agent is silent; Doubt when the witnesses disagree.
+
+    `before` is the summary of the hand-out, `summary` that of now.
+    """
     summary.require_complete(before)
     touched = summary.touched(before)
     details = await _details(conn, template, summary, touched)

@@ -11,7 +11,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 
 from env_server import baseline, journal
-from env_server.journal_evidence import Counts, Doubt, summarize
+from env_server.journal_evidence import Doubt, Summary, summarize
 from env_server.template import Template
 
 FULL_EVERY = 100
@@ -28,50 +28,26 @@ FLUSH = "SELECT pg_catalog.pg_stat_force_next_flush()"
 async def undo(
     conn: AsyncConnection[Any],
     template: Template,
-    before: Sequence[Counts],
+    before: Summary,
+    summary: Summary,
     *,
     role: str,
     expected_role: tuple[Any, ...],
     full: bool,
-) -> tuple[Counts, ...]:
-    """Bring a silent database back to the template's state; returns its counters from now on.
+) -> Summary:
+    """Bring a silent database back to the template's state; returns its summary from now on.
 
-    `conn` is a superuser's; `before` are the counters of the hand-out. Doubt when the database
-    cannot be shown to be as it was.
+    `conn` is a superuser's; `before` is the summary of the hand-out and `summary` that of now.
+    Doubt when the database cannot be shown to be as it was.
     """
-    summary = await summarize(conn, template)
     summary.require_complete(before)
     touched = summary.touched(before)
     base = template.baseline
-    statements: list[sql.Composable] = [journal.undo_statements(template.tables, touched)]
-    sequences = await baseline.read_sequences(conn, base.sequence_names)
-    for name, now, then in zip(base.sequence_names, sequences, base.sequences, strict=True):
-        if now != then:
-            value, called = then
-            statements.append(
-                sql.SQL("SELECT setval({}::regclass, {}, {})").format(
-                    sql.Literal(name), sql.Literal(value), sql.Literal(called)
-                )
-            )
-    begin, end = sql.SQL("BEGIN"), [sql.SQL(FLUSH), sql.SQL("COMMIT")]
-    await conn.execute(sql.SQL(";\n").join([begin, *statements, *end]), prepare=False)
-    await _require_untouched(conn, template, touched, role, expected_role, full=full)
-    after = await summarize(conn, template)
-    if after.is_dirty or any(map(any, after.journalled)):
-        raise Doubt("the journal is not empty after the undo")
-    return after.counted
-
-
-async def _require_untouched(
-    conn: AsyncConnection[Any],
-    template: Template,
-    touched: Sequence[int],
-    role: str,
-    expected_role: tuple[Any, ...],
-    *,
-    full: bool,
-) -> None:
-    base = template.baseline
+    statements = [sql.SQL("BEGIN"), baseline.restore_sequences(base)]
+    if touched:
+        statements.append(journal.undo_statements(touched))
+    statements += [sql.SQL(FLUSH), sql.SQL("COMMIT")]
+    await conn.execute(sql.SQL(";\n").join(statements), prepare=False)
     numbers = range(len(template.tables)) if full else touched
     images = await baseline.read_images(conn, template.tables, numbers)
     for number, image in zip(numbers, images, strict=True):
@@ -79,7 +55,23 @@ async def _require_untouched(
             raise Doubt(f"table {template.tables[number].name} is not as it was")
     if await baseline.read_sequences(conn, base.sequence_names) != base.sequences:
         raise Doubt("a sequence is not as it was")
-    if await baseline.read_catalogs(conn, full=full) != (base.catalogs if full else base.watched):
+    if full and await baseline.read_catalogs(conn) != base.catalogs:
         raise Doubt("a catalog is not as it was")
     if await baseline.read_role(conn, role) != expected_role:
         raise Doubt(f"role {role} or the access to its database is not as it was")
+    after = await summarize(conn, template)
+    _require_quiet(template, summary, after, touched)
+    return after
+
+
+def _require_quiet(
+    template: Template, summary: Summary, after: Summary, touched: Sequence[int]
+) -> None:
+    """Nothing may have happened between the summary and the undo but the undo itself."""
+    if any(map(any, after.journalled)):
+        raise Doubt("the journal is not empty after the undo")
+    if after.is_dirty or after.catalog_changes != summary.catalog_changes:
+        raise Doubt("a table was truncated or a catalog changed during the undo")
+    for number, counted in enumerate(after.counted):
+        if number not in touched and counted != summary.counted[number]:
+            raise Doubt(f"table {template.tables[number].name} changed during the undo")

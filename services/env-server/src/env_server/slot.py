@@ -6,7 +6,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from env_server.journal_evidence import Counts
+from env_server.journal_evidence import Summary
 from env_server.template import Template
 
 
@@ -20,8 +20,10 @@ class Slot:
     connection: AsyncConnection[Any]
     role: tuple[Any, ...] = ()
     """The role's own facts when it was made (`baseline.read_role`)."""
-    counters: tuple[Counts, ...] = ()
-    """Row counters at the hand-out."""
+    before: Summary | None = None
+    """Journal and counters at the hand-out."""
+    sealed: Summary | None = None
+    """The same when the evidence was taken, after which the agent is silent."""
     reuses: int = 0
     """Episodes that were undone in it."""
     keeper: AsyncConnection[Any] | None = None
