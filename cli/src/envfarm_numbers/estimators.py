@@ -52,6 +52,8 @@ class Results:
     ever_passed: Estimate
     repeatability: list[Estimate]
     """pass^j for j = 1 … k."""
+    coverage: list[Estimate]
+    """pass@j for j = 1 … k."""
 
     def headline(self) -> list[Estimate]:
         return [
@@ -123,30 +125,33 @@ def results(
             f"{len(none)} of {len(tasks)} tasks have no clean attempt, such as {none[0]}",
             hint="run the missing repetitions, or look at the bounds instead of a headline",
         )
-    curve = [pass_hat(passed, clean, j) for j in range(1, k + 1)]
-    columns = np.stack([*curve, pass_at(passed, clean, k)], axis=1)
+    steps = range(1, k + 1)
+    columns = np.stack(
+        [how(passed, clean, j) for how in (pass_hat, pass_at) for j in steps], axis=1
+    )
     intervals = task_intervals(columns, resamples=resamples, seed=seed)
     total = len(tasks)
     exactly = "" if int(clean.max()) == k else f"; {k} to {int(clean.max())} clean attempts a task"
-    repeatability = [
-        _mean(
-            f"pass^{j}",
-            f"mean over tasks of C(c,{j})/C(n,{j}), unbiased{exactly}",
-            curve[j - 1],
-            intervals[j - 1],
+    repeatability, coverage = (
+        [
+            _mean(
+                f"pass{sign}{j}",
+                f"mean over tasks of {formula.format(j)}, unbiased{exactly}",
+                columns[:, first + j - 1],
+                intervals[first + j - 1],
+            )
+            for j in steps
+        ]
+        for sign, formula, first in (
+            ("^", "C(c,{0})/C(n,{0})", 0),
+            ("@", "1 - C(n-c,{0})/C(n,{0})", k),
         )
-        for j in range(1, k + 1)
-    ]
+    )
     return Results(
         tasks=total,
         repetitions=k,
         pass_at_1=_pass_at_1(passed, clean, intervals[0], exactly),
-        pass_at_k=_mean(
-            f"pass@{k}",
-            f"mean over tasks of 1 - C(n-c,{k})/C(n,{k}), unbiased{exactly}",
-            columns[:, -1],
-            intervals[-1],
-        ),
+        pass_at_k=coverage[-1],
         pass_hat_k=repeatability[-1],
         observed_all=share_of_tasks(
             f"observed {k}/{k}",
@@ -161,6 +166,7 @@ def results(
             total,
         ),
         repeatability=repeatability,
+        coverage=coverage,
     )
 
 

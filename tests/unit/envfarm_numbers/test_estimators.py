@@ -90,6 +90,10 @@ def test_the_curve_falls_from_pass_at_1_to_observed_all():
     assert values == sorted(values, reverse=True)
     assert values[0] == pytest.approx(found.pass_at_1.value)
     assert values[-1] == pytest.approx(found.observed_all.value)
+    rising = [point.value for point in found.coverage]
+    assert rising == sorted(rising) and rising[0] == values[0]
+    assert rising[-1] == pytest.approx(found.ever_passed.value)
+    assert [p.name for p in found.coverage] == [f"pass@{j}" for j in range(1, 9)]
     assert [p.name for p in found.repeatability] == [f"pass^{j}" for j in range(1, 9)]
 
 
