@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 STAMP := $(VENV)/.ready-$(shell cat requirements/*.txt requirements/setup.sh requirements/build_ops.py */pyproject.toml services/*/pyproject.toml deploy/vllm-metadata/pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: help setup demo test check prove bench proto lock format clean
+.PHONY: help setup demo test check prove bench proto dashboards lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -42,6 +42,10 @@ bench: setup ## figures beside their floors
 
 proto: setup ## regenerate the stubs from proto/envfarm/v1
 	$(BIN)/python proto/generate.py
+
+dashboards: setup ## regenerate the dashboards and the page of metrics
+	$(BIN)/python -m envfarm_watch.grafana deploy/grafana/dashboards
+	$(BIN)/python -m envfarm_watch.reference docs/metrics.md
 
 lock: setup ## take the installed versions as the lock
 	@$(BIN)/python requirements/lock.py > requirements/lock.tmp && mv requirements/lock.tmp requirements/lock.txt

@@ -1,0 +1,37 @@
+"""The gateway: attempts by status, groups by outcome, versions."""
+
+from envfarm_watch.boards.process import process_row
+from envfarm_watch.expressions import highest, rate, total
+from envfarm_watch.panel import Board, Panel, Query, Row
+
+ATTEMPTS = Row(
+    title="Attempts and groups",
+    panels=(
+        Panel(
+            title="Attempts ended, by status",
+            question="completed and truncated_* have a reward; the others are ours.",
+            unit="episodes/s",
+            kind="stacked",
+            queries=(Query(rate("rollouts_total", "status"), "{{status}}"),),
+        ),
+        Panel(
+            title="Running attempts",
+            question="All stages together; the time board shows each.",
+            unit="rollouts",
+            queries=(Query(total("rollouts_running"), "running"),),
+        ),
+        Panel(
+            title="Version in service",
+            question="A step at each publication; a flat line while the learner steps is trouble.",
+            unit="version",
+            queries=(Query(highest("policy_version"), "version"),),
+        ),
+    ),
+)
+
+BOARD = Board(
+    uid="envfarm-gateway",
+    title="envfarm · rollout-gateway",
+    question="How do attempts end, and which weights do they sample with?",
+    rows=(ATTEMPTS, process_row("rollout-gateway")),
+)

@@ -1,0 +1,37 @@
+"""The learner: steps, tokens, phases."""
+
+from envfarm_watch.boards.process import process_row
+from envfarm_watch.expressions import highest, mean, rate
+from envfarm_watch.panel import Board, Panel, Query, Row
+
+STEPS = Row(
+    title="Updates",
+    panels=(
+        Panel(
+            title="Seconds of an update, by phase",
+            question="Mean over the window.",
+            unit="seconds",
+            kind="stacked",
+            queries=(Query(mean("step_seconds", "phase"), "{{phase}}"),),
+        ),
+        Panel(
+            title="Trained tokens a second",
+            question="Sampled tokens that took part in a step, over wall time.",
+            unit="tokens/s",
+            queries=(Query(rate("trained_tokens_total"), "trained"),),
+        ),
+        Panel(
+            title="Published version",
+            question="Raised at each publication.",
+            unit="version",
+            queries=(Query(highest("learner_version"), "version"),),
+        ),
+    ),
+)
+
+BOARD = Board(
+    uid="envfarm-learner",
+    title="envfarm · learner",
+    question="What does an update cost, and does it come?",
+    rows=(STEPS, process_row("learner")),
+)
