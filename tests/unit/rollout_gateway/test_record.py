@@ -11,7 +11,8 @@ from envfarm.errors import ConfigError, InvalidArgument
 from envfarm.v1 import group_pb2, trajectory_pb2, verdict_pb2
 
 from rollout_gateway.files import lock_folder
-from rollout_gateway.jobs import Jobs, JobSpec, JobState
+from rollout_gateway.job_spec import JobKind, JobSpec
+from rollout_gateway.jobs import Jobs, JobState
 from rollout_gateway.record import JobRecord
 from rollout_gateway.rollout import Attempted
 
@@ -23,6 +24,7 @@ SPEC = JobSpec(
     group_size=8,
     publish=True,
     keep_zero_variance=False,
+    kind=JobKind.TRAIN,
 )
 
 

@@ -18,12 +18,16 @@ from rollout_gateway.files import lock_folder
 from rollout_gateway.grading import Grader
 from rollout_gateway.group_run import GroupParts
 from rollout_gateway.jobs import Jobs
+from rollout_gateway.ledger import RunLedger
 from rollout_gateway.policy import Policy
+from rollout_gateway.pool import Parking
 from rollout_gateway.publish import Publisher
+from rollout_gateway.readiness import Caps
 from rollout_gateway.rollout import Parts
 from rollout_gateway.rpc import INFRASTRUCTURE, GatewayService
 from rollout_gateway.sampling import Sampling
-from rollout_gateway.scheduler import Caps, Scheduler
+from rollout_gateway.scheduler import Scheduler, StreamRules
+from rollout_gateway.seats import Seats
 from rollout_gateway.settings import Settings
 from rollout_gateway.stages import Stages
 from rollout_gateway.store import FolderStore, RedisStore
@@ -40,14 +44,15 @@ async def serve(settings: Settings) -> None:
     instruments = Instruments("rollout-gateway")
     parts = _rollout_parts(settings, instruments)
     versions = Versions(parts.policy, settings.state_dir / "versions.json", instruments)
-    publisher = _publisher(settings)
+    client = _redis(settings)
     jobs = Jobs(settings.state_dir / "jobs")
-    scheduler = Scheduler(_group_parts(settings, parts, versions, publisher), jobs, _caps(settings))
+    groups = _group_parts(settings, parts, versions, client)
+    scheduler = Scheduler(groups, jobs, _caps(settings), _stream_rules(settings))
     infra_token = settings.infra_token.get_secret_value()
     service = GatewayService(parts.policy, versions, scheduler, {INFRASTRUCTURE: infra_token})
 
     app = http.create_app("envfarm rollout-gateway", instruments, lambda: not stop.is_set())
-    add_routes(app, service, jobs, infra_token)
+    add_routes(app, service, scheduler, infra_token, stop)
     web = http.HttpServer(app, settings.host, settings.http_port)
     rpc, port = await grpc.serve(
         f"{settings.host}:{settings.grpc_port}",
@@ -69,7 +74,7 @@ async def serve(settings: Settings) -> None:
         await parts.environment.close()
         await parts.grader.close()
         await parts.policy.close()
-        await publisher.close()
+        await client.aclose()
         jobs.close()
         lock.close()
         lifecycle.remove_ready(settings.ready_file)
@@ -114,24 +119,24 @@ def _rollout_parts(settings: Settings, instruments: Instruments) -> Parts:
     )
 
 
-def _publisher(settings: Settings) -> Publisher:
-    client = redis.Redis.from_url(
+def _redis(settings: Settings) -> redis.Redis:
+    return redis.Redis.from_url(
         settings.redis_url.get_secret_value(),
         socket_connect_timeout=5,
         socket_timeout=30,
     )
-    store = FolderStore(settings.store_dir) if settings.store_dir else RedisStore()
-    return Publisher(client, store, require_aof=settings.require_aof)
 
 
 def _group_parts(
-    settings: Settings, parts: Parts, versions: Versions, publisher: Publisher
+    settings: Settings, parts: Parts, versions: Versions, client: redis.Redis
 ) -> GroupParts:
+    store = FolderStore(settings.store_dir) if settings.store_dir else RedisStore()
     return GroupParts(
         rollouts=parts,
         versions=versions,
-        publisher=publisher,
-        seats=asyncio.Semaphore(settings.concurrency),
+        publisher=Publisher(client, store, require_aof=settings.require_aof),
+        ledger=RunLedger(client),
+        seats=Seats(settings.concurrency),
         attempts_per_slot=settings.attempts_per_slot,
         max_version_spread=settings.max_version_spread,
         clock=time.time,
@@ -140,7 +145,15 @@ def _group_parts(
 
 def _caps(settings: Settings) -> Caps:
     return Caps(
-        concurrency=settings.concurrency,
         undelivered_groups=settings.undelivered_groups,
         undelivered_bytes=settings.undelivered_bytes,
     )
+
+
+def _stream_rules(settings: Settings) -> StreamRules:
+    parking = Parking(
+        after=settings.park_after,
+        updates=settings.park_updates,
+        per_update=settings.task_replacements,
+    )
+    return StreamRules(parking=parking, oversampling=settings.oversampling)

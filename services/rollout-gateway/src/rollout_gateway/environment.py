@@ -31,6 +31,7 @@ log = logging.get(__name__)
 
 OPEN_PAUSE_SECONDS = 0.5
 CLIENT_NAME = "rollout-gateway"
+SLOT_MODES = {"fresh": episode_pb2.SLOT_MODE_FRESH, "reuse": episode_pb2.SLOT_MODE_REUSE}
 _UNREACHABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
@@ -144,10 +145,7 @@ class Environment:
         self._token = token
         self._call_seconds = call_seconds
         self._lease_seconds = lease_seconds
-        self._slot_mode = {
-            "fresh": episode_pb2.SLOT_MODE_FRESH,
-            "reuse": episode_pb2.SLOT_MODE_REUSE,
-        }[slot_mode]
+        self._slot_mode = slot_mode
         self._servers: dict[str, EnvServer] = {}
         self._next = 0
 
@@ -172,13 +170,15 @@ class Environment:
         task: task_pb2.TaskRef,
         request_id: str,
         waiting: Callable[[], AbstractContextManager[None]],
+        slot_mode: str = "",
     ) -> AsyncIterator[LiveEpisode]:
         """Open an episode, waiting for room as long as it takes; closed on every way out.
 
-        `waiting` is entered while we wait. UnknownTask, BrokenWorld and whatever else no
+        `waiting` is entered while we wait; `slot_mode` replaces our own. UnknownTask, BrokenWorld and whatever else no
         wait can change is raised at once.
         """
-        server, opened = await self._open(task, request_id, waiting)
+        mode = SLOT_MODES[slot_mode or self._slot_mode]
+        server, opened = await self._open(task, request_id, waiting, mode)
         owner = self._server(opened.env_server) if opened.env_server else server
         live = LiveEpisode(owner, opened, request_id)
         try:
@@ -196,12 +196,13 @@ class Environment:
         task: task_pb2.TaskRef,
         request_id: str,
         waiting: Callable[[], AbstractContextManager[None]],
+        slot_mode: episode_pb2.SlotMode,
     ) -> tuple[EnvServer, episode_pb2.Episode]:
         request = wire.OpenEpisodeRequest(
             request_id=request_id,
             task_id=task.task_id,
             task_hash=task.task_hash,
-            slot_mode=self._slot_mode,
+            slot_mode=slot_mode,
             lease_seconds=self._lease_seconds,
             client=CLIENT_NAME,
         )

@@ -7,9 +7,9 @@ outcomes written. A group that a process before this one began goes on from what
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from envfarm.errors import StreamError
 from envfarm.ids import rollout_id
@@ -17,11 +17,14 @@ from envfarm.streams import PAYLOAD_VERSION
 from envfarm.v1 import group_pb2, task_pb2, trajectory_pb2
 from envfarm_common import logging
 
+from rollout_gateway.attempt_rows import attempt_row
 from rollout_gateway.conversation import status_name
 from rollout_gateway.groups import Cancelled, CancelReason, Formed, GroupState, Rules, Sample
 from rollout_gateway.jobs import Job
+from rollout_gateway.ledger import RunLedger
 from rollout_gateway.publish import Publisher
 from rollout_gateway.rollout import Attempt, Attempted, Order, Parts
+from rollout_gateway.seats import Seats
 from rollout_gateway.versions import Versions
 
 log = logging.get(__name__)
@@ -61,7 +64,8 @@ class GroupParts:
     rollouts: Parts
     versions: Versions
     publisher: Publisher
-    seats: asyncio.Semaphore
+    ledger: RunLedger
+    seats: Seats
     """One for each attempt that may run at once."""
     attempts_per_slot: int
     max_version_spread: int
@@ -73,9 +77,24 @@ BOOT = secrets.token_hex(4)
 """Makes request ids that no process before this one has used."""
 
 
+Gate = Callable[[group_pb2.Group], Awaitable[CancelReason | None]]
+"""Says when a formed group is published, or why it is not."""
+
+
 class GroupRun:
-    def __init__(self, parts: GroupParts, job: Job, group_id: str, task: task_pb2.Task):
+    def __init__(
+        self,
+        parts: GroupParts,
+        job: Job,
+        group_id: str,
+        task: task_pb2.Task,
+        place: int,
+        gate: Gate | None = None,
+    ):
+        """`place` is the group's in its job: the lower one is seated first."""
         self._parts, self._job, self._group_id, self._task = parts, job, group_id, task
+        self._place, self._gate = place, gate
+        self._seated = asyncio.Event()
         spec = job.spec
         self._state = GroupState(
             Rules(
@@ -83,19 +102,28 @@ class GroupRun:
                 size=spec.group_size,
                 attempts_per_slot=parts.attempts_per_slot,
                 max_version_spread=parts.max_version_spread,
-                keep_zero_variance=spec.keep_zero_variance or not spec.publish,
+                keep_zero_variance=spec.keep_zero_variance or spec.is_stream or not spec.publish,
+                only_version=spec.policy_number,
             )
         )
         self._rollouts: dict[int, group_pb2.Rollout] = {}
         self._failed: list[group_pb2.FailedAttempt] = []
 
-    async def run(self) -> None:
-        """Returns when the outcome is on record."""
+    async def run(self, started: asyncio.Event | None = None) -> None:
+        """Returns when the outcome is on record; `started` is set once it asks for seats."""
+        self._seated = started or self._seated
+        try:
+            await self._run()
+        finally:
+            self._seated.set()
+
+    async def _run(self) -> None:
         formed = self._job.read_outbox(self._group_id)
-        if formed is None and self._job.spec.publish:
+        if self._job.spec.publish:
             entry = await self._patiently(self._published)
             if entry is not None:
-                await self._end(group_pb2.GroupOutcome(published=entry))
+                await self._end(_outcome(formed, published=entry))
+                self._job.clear_outbox(self._group_id)
                 return
         if formed is None:
             formed = await self._form()
@@ -118,6 +146,7 @@ class GroupRun:
                 cancelled=WIRE_REASON[outcome.reason],
                 rewards=self._state.rewards,
                 refilled_samples=self._state.refilled,
+                policy_number=self._state.oldest_version,
             ),
             outcome.reason,
         )
@@ -153,12 +182,16 @@ class GroupRun:
             slot=slot,
             attempt=attempt,
             task=self._task,
+            repetition=job.spec.repetition(self._group_id, slot),
+            slot_mode=job.spec.slot_mode,
+            policy=self._parts.versions.in_service,
         )
-        async with self._parts.seats:
+        async with self._seat(slot):
             with job.waits_for("" if parts.policy.is_serving else "engine"):
                 await parts.policy.wait_until_serving()
             with job.waits_for("grader" if parts.grader.is_doubtful else ""):
                 await parts.grader.wait_until_healthy()
+            order = replace(order, policy=self._parts.versions.in_service)
             running = Attempt(parts, order, job.waits_for)
             job.running_rollouts += 1
             try:
@@ -166,15 +199,26 @@ class GroupRun:
             except asyncio.CancelledError:
                 # Nobody waits for a disk while stopping: a restart runs the attempt again.
                 with contextlib.suppress(OSError):
-                    self._record(running.cancelled())
+                    self._record(running.cancelled(), order)
                 raise
             finally:
                 job.running_rollouts -= 1
-        await job.on_disk(lambda: self._record(attempted))
+        await job.on_disk(lambda: self._record(attempted, order))
         return attempted
 
-    def _record(self, attempted: Attempted) -> None:
-        self._job.record.add_attempt(attempted)
+    @contextlib.asynccontextmanager
+    async def _seat(self, slot: int) -> AsyncIterator[None]:
+        job, seats = self._job, self._parts.seats
+        self._seated.set()
+        waiting = contextlib.ExitStack()
+        with waiting:
+            waiting.enter_context(job.waits_for("seat"))
+            async with seats.seat(job.spec.job_id, job.spec.share, (self._place, slot)):
+                waiting.close()
+                yield
+
+    def _record(self, attempted: Attempted, order: Order) -> None:
+        self._job.record.add_attempt(attempted, attempt_row(attempted, order))
         status = status_name(attempted.rollout.trajectory.status)
         self._parts.rollouts.instruments.count(
             "envfarm_rollouts_total",
@@ -233,18 +277,18 @@ class GroupRun:
         )
 
     async def _deliver(self, group: group_pb2.Group) -> None:
-        entry = ""
+        entry, reason = "", None
         if self._job.spec.publish:
             await self._job.on_disk(lambda: self._job.put_in_outbox(group))
+            reason = await self._gate(group) if self._gate is not None else None
+        if self._job.spec.publish and reason is None:
             with self._parts.rollouts.stages.at("publish"):
                 entry = await self._patiently(lambda: self._parts.publisher.publish(group))
-        await self._end(
-            group_pb2.GroupOutcome(
-                published=entry,
-                rewards=[rollout.verdict.reward for rollout in group.rollouts],
-                refilled_samples=len(group.failed_attempts),
-            )
-        )
+        if reason is None:
+            outcome = _outcome(group, published=entry)
+        else:
+            outcome = _outcome(group, cancelled=WIRE_REASON[reason])
+        await self._end(outcome, reason)
         self._job.clear_outbox(self._group_id)
 
     async def _published(self) -> str | None:
@@ -266,6 +310,7 @@ class GroupRun:
         self, outcome: group_pb2.GroupOutcome, reason: CancelReason | None = None
     ) -> None:
         outcome.group_id = self._group_id
+        outcome.ended_at = self._parts.clock()
         outcome.task.CopyFrom(self._task.ref)
         await self._job.on_disk(lambda: self._job.record.add_outcome(outcome))
         self._job.live_refills.pop(self._group_id, None)
@@ -273,8 +318,25 @@ class GroupRun:
         self._parts.rollouts.instruments.count("envfarm_groups_total", outcome=str(label))
 
 
+def versions_of(rollout: group_pb2.Rollout) -> list[int]:
+    """Numbers of the policy versions that sampled it."""
+    return [span.version_number for span in rollout.trajectory.version_spans]
+
+
+def _outcome(group: group_pb2.Group | None, **end: Any) -> group_pb2.GroupOutcome:
+    """`group` is None when only its entry is known."""
+    if group is None:
+        return group_pb2.GroupOutcome(**end)
+    return group_pb2.GroupOutcome(
+        rewards=[rollout.verdict.reward for rollout in group.rollouts],
+        refilled_samples=len(group.failed_attempts),
+        policy_number=min(min(versions_of(rollout)) for rollout in group.rollouts),
+        **end,
+    )
+
+
 def _sample(rollout: group_pb2.Rollout) -> Sample:
-    versions = [span.version_number for span in rollout.trajectory.version_spans]
+    versions = versions_of(rollout)
     return Sample(
         slot=rollout.slot,
         attempt=rollout.attempt,

@@ -51,6 +51,8 @@ class Rules:
     """Attempts without reward of one slot before the group is given up."""
     max_version_spread: int
     keep_zero_variance: bool
+    only_version: int | None = None
+    """Samples of any other policy version end the group."""
 
 
 class GroupState:
@@ -74,6 +76,11 @@ class GroupState:
     def rewards(self) -> list[float]:
         """Of the clean samples that exist, in slot order."""
         return [self._samples[slot].reward for slot in sorted(self._samples)]
+
+    @property
+    def oldest_version(self) -> int:
+        """That sampled a token of its clean samples; 0 while there is none."""
+        return min((sample.oldest_version for sample in self._samples.values()), default=0)
 
     def failures(self, slot: int) -> int:
         return self._failures[slot]
@@ -142,6 +149,8 @@ class GroupState:
         oldest = min(sample.oldest_version for sample in samples)
         newest = max(sample.newest_version for sample in samples)
         if newest - oldest > rules.max_version_spread:
+            return Cancelled(CancelReason.STALE)
+        if rules.only_version is not None and {oldest, newest} != {rules.only_version}:
             return Cancelled(CancelReason.STALE)
         equal = len({sample.reward for sample in samples}) == 1
         if equal and rules.size > 1 and not rules.keep_zero_variance:

@@ -1,4 +1,4 @@
-"""Jobs: which groups are owed, and what came of them. A job survives a kill of the process.
+"""Jobs: what is owed, and how far it came. A job survives a kill of the process.
 
 <state_dir>/jobs/<job>/job.json     what was asked for, and the job's state
 <state_dir>/jobs/<job>/outbox/      formed groups that are not yet known to be published
@@ -6,27 +6,25 @@
 """
 
 import asyncio
-import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from envfarm.errors import ConfigError, InvalidArgument
-from envfarm.ids import group_id
+from envfarm.errors import ConfigError
 from envfarm.v1 import group_pb2
 from envfarm_common import logging
 
 from rollout_gateway.files import read_json, write_bytes, write_json
+from rollout_gateway.job_spec import JobKind, JobSpec
 from rollout_gateway.record import JobRecord
 
 log = logging.get(__name__)
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-MAX_GROUPS = 1_000_000
 DISK_SECONDS = 0.5
 
 
@@ -39,58 +37,55 @@ class JobState(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobSpec:
-    job_id: str
-    run_id: str
-    task_ids: tuple[str, ...]
-    groups_per_task: int
-    group_size: int
-    publish: bool
-    keep_zero_variance: bool
-
-    def check(self) -> None:
-        """InvalidArgument with what is wrong."""
-        for what, name in (("job_id", self.job_id), ("run_id", self.run_id)):
-            if not NAME.fullmatch(name):
-                raise InvalidArgument(
-                    f"{what} {name!r}: letters, digits, '.', '_' and '-', at most 80, are allowed"
-                )
-        if not self.task_ids or self.groups_per_task < 1:
-            raise InvalidArgument("a job needs at least one task and one group per task")
-        if len(self.task_ids) * self.groups_per_task > MAX_GROUPS:
-            raise InvalidArgument(f"a job has at most {MAX_GROUPS} groups")
-        if not 1 <= self.group_size <= 1024:
-            raise InvalidArgument(f"group_size {self.group_size} is not within 1 to 1024")
-
-    def groups(self) -> Iterator[tuple[str, str]]:
-        """(group id, task id) of everything owed; the same ids in every process that runs the job."""
-        for index, task_id in enumerate(self.task_ids):
-            for number in range(self.groups_per_task):
-                yield group_id(self.job_id, index, number), task_id
+ACTIVE = (JobState.RUNNING, JobState.CANCELLING)
 
 
 class Job:
-    def __init__(self, folder: Path, spec: JobSpec, state: JobState, message: str = ""):
+    def __init__(
+        self,
+        folder: Path,
+        spec: JobSpec,
+        state: JobState,
+        message: str = "",
+        submitted_at: float = 0.0,
+        ended_at: float = 0.0,
+    ):
         self.spec = spec
         self.state = state
         self.message = message
+        self.submitted_at, self.ended_at = submitted_at, ended_at
+        """Unix seconds."""
         self.record = JobRecord(folder)
         self.running_rollouts = 0
+        self.running_groups = 0
         self.live_refills: Counter[str] = Counter()
         """Attempts without reward of groups that have not ended."""
+        self.replaced = self.filled = self.dropped = 0
+        """Of a stream: groups with equal rewards, and groups that the learner could not use."""
+        self.parked: dict[str, str] = {}
+        """Reason by task that is left out for now."""
         self.stopping = asyncio.Event()
         """Set when the job shall end early."""
         self.ended = asyncio.Event()
+        self.changes = 0
+        """Raised with everything that a watcher wants to see."""
         self._folder = folder
         self._waits: Counter[str] = Counter()
         if state is JobState.CANCELLING:
             self.stopping.set()
+        if state not in ACTIVE:
+            self.ended.set()
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """What its work waits for, and how much of it."""
+        return {what: count for what, count in self._waits.items() if what and count > 0}
 
     @property
     def waiting_for(self) -> str:
         """What most of its work waits for; empty when nothing."""
-        waiting = [(count, what) for what, count in self._waits.items() if what and count > 0]
+        # An attempt that waits for a seat is not held up by anything.
+        waiting = [(n, what) for what, n in self.waiting.items() if what != "seat"]
         return max(waiting)[1] if waiting else ""
 
     @contextmanager
@@ -105,7 +100,9 @@ class Job:
         """Call `write` until the disk takes it: a full disk holds a job up and fails nobody."""
         while True:
             try:
-                return write()
+                write()
+                self.changes += 1
+                return
             except OSError as error:
                 log.warning(
                     "the disk takes no records; free some room on it and the job goes on",
@@ -117,19 +114,38 @@ class Job:
 
     def move(self, state: JobState, message: str = "") -> None:
         """OSError when the disk does not take it; then nothing has changed."""
-        self._save(state, message)
+        ended_at = 0.0 if state in ACTIVE else time.time()
+        self._save(state, message, ended_at)
         self.enter(state, message)
 
     def enter(self, state: JobState, message: str = "") -> None:
         """`move` without a word on disk; a restart goes on from what stands there."""
         self.state, self.message = state, message
+        self.changes += 1
+        self.ended_at = 0.0 if state in ACTIVE else time.time()
         if state is JobState.CANCELLING:
             self.stopping.set()
-        if state not in (JobState.RUNNING, JobState.CANCELLING):
+        if state is JobState.RUNNING:
+            self.stopping.clear()
+        if state in ACTIVE:
+            self.ended.clear()
+        else:
             self.ended.set()
 
-    def _save(self, state: JobState, message: str) -> None:
-        value = {"spec": asdict(self.spec), "state": state, "message": message}
+    def reopen_cancelled(self) -> None:
+        """Groups that a cancel ended are owed again; OSError when the disk does not take it."""
+        for group, outcome in list(self.record.outcomes.items()):
+            if outcome.cancelled == group_pb2.CANCEL_REASON_JOB_CANCELLED:
+                self.record.reopen(group)
+
+    def _save(self, state: JobState, message: str, ended_at: float) -> None:
+        value = {
+            "spec": asdict(self.spec),
+            "state": state,
+            "message": message,
+            "submitted_at": self.submitted_at,
+            "ended_at": ended_at,
+        }
         write_json(self._folder / "job.json", value)
 
     def put_in_outbox(self, group: group_pb2.Group) -> None:
@@ -138,6 +154,10 @@ class Job:
     def read_outbox(self, group: str) -> group_pb2.Group | None:
         path = self._outbox(group)
         return group_pb2.Group.FromString(path.read_bytes()) if path.exists() else None
+
+    def outbox(self) -> list[str]:
+        """Ids of the groups that lie in it."""
+        return sorted(path.stem for path in (self._folder / "outbox").glob("*.pb"))
 
     def clear_outbox(self, group: str) -> None:
         self._outbox(group).unlink(missing_ok=True)
@@ -173,7 +193,8 @@ class Jobs:
 
     def add(self, spec: JobSpec) -> Job:
         """OSError when the disk does not take it; then there is no such job."""
-        job = Job(self._folder / spec.job_id, spec, JobState.RUNNING)
+        folder = self._folder / spec.job_id
+        job = Job(folder, spec, JobState.RUNNING, submitted_at=time.time())
         try:
             job.move(JobState.RUNNING)
         except OSError:
@@ -190,8 +211,16 @@ class Jobs:
 def _load(path: Path) -> Job:
     value = read_json(path)
     try:
-        spec = JobSpec(**{**value["spec"], "task_ids": tuple(value["spec"]["task_ids"])})
-        return Job(path.parent, spec, JobState(value["state"]), value["message"])
+        told = value["spec"]
+        known = {
+            **told,
+            "task_ids": tuple(told["task_ids"]),
+            "kind": JobKind(told.get("kind", "train" if told["publish"] else "probe")),
+        }
+        times = (value.get("submitted_at", 0.0), value.get("ended_at", 0.0))
+        return Job(
+            path.parent, JobSpec(**known), JobState(value["state"]), value["message"], *times
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(
             f"{path} is damaged: {error!r}", hint="restore it from a copy, or remove its folder"

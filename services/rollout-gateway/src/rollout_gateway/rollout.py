@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from envfarm.errors import EnvfarmError, PromptTooLong
 from envfarm.streams import PAYLOAD_VERSION
-from envfarm.v1 import group_pb2, task_pb2, trajectory_pb2, verdict_pb2
+from envfarm.v1 import group_pb2, policy_pb2, task_pb2, trajectory_pb2, verdict_pb2
 from envfarm_common.metrics import Instruments
 
 from rollout_gateway.chat.parse import MalformedCall, ToolCall, parse
@@ -63,6 +63,12 @@ class Order:
     slot: int
     attempt: int
     task: task_pb2.Task
+    repetition: int = 0
+    """Of the task within its job, from 0."""
+    slot_mode: str = ""
+    """fresh, reuse, or empty for the gateway's own."""
+    policy: policy_pb2.PolicyVersion | None = None
+    """In service when the attempt begins."""
 
 
 @dataclass(slots=True)
@@ -70,6 +76,9 @@ class Attempted:
     rollout: group_pb2.Rollout
     failure: group_pb2.FailedAttempt | None = None
     error: EnvfarmError | None = None
+    initial_state_hash: str = ""
+    user_tokens: int = 0
+    """Of a simulated user's model, in and out."""
 
 
 @dataclass(slots=True)
@@ -94,17 +103,20 @@ class Attempt:
         self._final_reply = ""
         self._status = S.ROLLOUT_STATUS_UNSPECIFIED
         self._boundary = "env"
-        self._episode_id = ""
+        self._episode_id = self._initial_state_hash = ""
         self._verdict: verdict_pb2.Verdict | None = None
+        self._started = time.monotonic()
 
     async def run(self) -> Attempted:
-        started = time.monotonic()
         failure: group_pb2.FailedAttempt | None = None
         cause: EnvfarmError | None = None
         try:
             with self._at("env", "open"):
                 opened = self._parts.environment.episode(
-                    self._order.task.ref, self._order.request_id, lambda: self._waiting("env")
+                    self._order.task.ref,
+                    self._order.request_id,
+                    lambda: self._waiting("env"),
+                    self._order.slot_mode,
                 )
                 episode = await opened.__aenter__()
             try:
@@ -118,16 +130,25 @@ class Attempt:
             where, self._boundary = self._boundary, "clock"
             limit = self._parts.attempt_seconds
             failure = self._failed("TimeoutError", f"not done within {limit:g} s, in {where}")
-        return Attempted(self._record(time.monotonic() - started), failure, cause)
+        return self._attempted(time.monotonic() - self._started, failure, cause)
 
     def cancelled(self) -> Attempted:
         """The record of an attempt whose `run` was cancelled."""
         where, self._boundary = self._boundary, "gateway"
         failure = self._failed("CancelledError", f"cancelled, in {where}")
-        return Attempted(self._record(0.0), failure)
+        return self._attempted(time.monotonic() - self._started, failure)
+
+    def _attempted(
+        self,
+        seconds: float,
+        failure: group_pb2.FailedAttempt | None,
+        cause: EnvfarmError | None = None,
+    ) -> Attempted:
+        return Attempted(self._record(seconds), failure, cause, self._initial_state_hash)
 
     async def _play(self, episode: LiveEpisode) -> None:
         self._episode_id = episode.episode_id
+        self._initial_state_hash = episode.initial_state_hash
         user = self._start(episode.task)
         status = None
         while status is None:

@@ -9,20 +9,13 @@ from envfarm.v1.gateway_service_pb2_grpc import GatewayServiceServicer
 from envfarm_common import auth
 from envfarm_common.grpc import authorization
 
-from rollout_gateway.jobs import Job, JobSpec, JobState
+from rollout_gateway.job_request import job_spec
+from rollout_gateway.job_status import job_status
 from rollout_gateway.policy import EngineState, Policy
 from rollout_gateway.scheduler import Scheduler
 from rollout_gateway.versions import Versions
 
 INFRASTRUCTURE = "infrastructure"
-DEFAULT_GROUP_SIZE = 8
-STATES = {
-    JobState.RUNNING: wire.JOB_STATE_RUNNING,
-    JobState.CANCELLING: wire.JOB_STATE_RUNNING,
-    JobState.DONE: wire.JOB_STATE_DONE,
-    JobState.CANCELLED: wire.JOB_STATE_CANCELLED,
-    JobState.FAILED: wire.JOB_STATE_FAILED,
-}
 Context = grpc.aio.ServicerContext
 
 
@@ -54,17 +47,7 @@ class GatewayService(GatewayServiceServicer):
         self, request: wire.SubmitJobRequest, context: Context
     ) -> wire.SubmitJobResponse:
         self._require(context)
-        job = await self._scheduler.submit(
-            JobSpec(
-                job_id=request.job_id,
-                run_id=request.run_id,
-                task_ids=tuple(request.task_ids),
-                groups_per_task=request.groups_per_task,
-                group_size=request.group_size or DEFAULT_GROUP_SIZE,
-                publish=request.publish,
-                keep_zero_variance=request.keep_zero_variance,
-            )
-        )
+        job = await self._scheduler.submit(job_spec(request))
         return wire.SubmitJobResponse(job_id=job.spec.job_id)
 
     async def CancelJob(
@@ -74,6 +57,12 @@ class GatewayService(GatewayServiceServicer):
         if not request.job_id:
             raise InvalidArgument("job_id is empty")
         return wire.CancelJobResponse(job=job_status(await self._scheduler.cancel(request.job_id)))
+
+    async def ResumeJob(
+        self, request: wire.ResumeJobRequest, context: Context
+    ) -> wire.ResumeJobResponse:
+        self._require(context)
+        return wire.ResumeJobResponse(job=job_status(await self._scheduler.resume(request.job_id)))
 
     def status(self) -> wire.GetStatusResponse:
         return wire.GetStatusResponse(
@@ -91,24 +80,3 @@ class GatewayService(GatewayServiceServicer):
 
     def _require(self, context: Context) -> None:
         auth.require(authorization(context), INFRASTRUCTURE, self._tokens)
-
-
-def job_status(job: Job) -> wire.JobStatus:
-    ended = job.record.outcomes.values()
-    cancelled = sum(outcome.WhichOneof("end") == "cancelled" for outcome in ended)
-    clean = len(ended) - cancelled
-    running = job.state in (JobState.RUNNING, JobState.CANCELLING)
-    return wire.JobStatus(
-        job_id=job.spec.job_id,
-        run_id=job.spec.run_id,
-        state=STATES[job.state],
-        groups_total=len(job.spec.task_ids) * job.spec.groups_per_task,
-        groups_published=clean if job.spec.publish else 0,
-        groups_recorded=0 if job.spec.publish else clean,
-        groups_cancelled=cancelled,
-        rollouts_running=job.running_rollouts,
-        refilled_samples=sum(outcome.refilled_samples for outcome in ended)
-        + sum(job.live_refills.values()),
-        waiting_for=job.waiting_for if running else "",
-        message=job.message,
-    )

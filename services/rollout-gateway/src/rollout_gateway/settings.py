@@ -58,6 +58,14 @@ class Settings(ServiceSettings):
     """Attempts of one sample before its group is cancelled."""
     max_version_spread: int = Field(1, ge=0)
     """Largest difference of policy version numbers within a group."""
+    oversampling: float = Field(2.0, ge=1)
+    """Of a stream: most groups in flight, as a multiple of those owed; 1 starts none on suspicion."""
+    park_after: int = Field(3, ge=1)
+    """Of a stream: groups with equal rewards in a row before a task is parked."""
+    park_updates: int = Field(5, ge=1)
+    """Updates that a task is parked for, twice as long each time."""
+    task_replacements: int = Field(2, ge=1)
+    """Groups of one task replaced within one update before others are tried."""
     update_mode: Literal["wait", "keep"] = "wait"
     """At an update: let running generations end, or freeze them and go on under new weights."""
 

@@ -7,17 +7,22 @@ may come again with other weights. An older learner, one that lost its lease, is
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from envfarm.errors import FencedError, InvalidArgument
 from envfarm.v1 import policy_pb2
+from envfarm_common import logging
 from envfarm_common.metrics import Instruments
 from google.protobuf import json_format
 
 from rollout_gateway.files import read_json, write_json
 from rollout_gateway.policy import Policy, label_of
+
+log = logging.get(__name__)
 
 
 @dataclass(slots=True)
@@ -60,6 +65,8 @@ class Versions:
         self._target: policy_pb2.WeightUpdate | None = None
         self._proved = False
         self._gap = 0.0
+        self._holds: dict[str, policy_pb2.PolicyVersion] = {}
+        self._released = asyncio.Condition()
         self._restore()
 
     @property
@@ -73,6 +80,34 @@ class Versions:
         if digest is None:
             return None
         return policy_pb2.PolicyVersion(run_id=run_id, number=number, weights_hash=digest)
+
+    @asynccontextmanager
+    async def hold(
+        self, holder: str, version: policy_pb2.PolicyVersion | None
+    ) -> AsyncIterator[None]:
+        """Once `version` is in service it stays there until the end of the block.
+
+        It may be asked for before it comes; without a hash any weights of the number are meant.
+        None holds nothing.
+        """
+        if version is not None:
+            self._holds[holder] = version
+        try:
+            yield
+        finally:
+            async with self._released:
+                self._holds.pop(holder, None)
+                self._released.notify_all()
+
+    def is_held(self, holder: str) -> bool:
+        """Whether the version in service is the one that `holder` asked for."""
+        wanted, version = self._holds.get(holder), self.in_service
+        return (
+            wanted is not None
+            and version is not None
+            and (wanted.run_id, wanted.number) == (version.run_id, version.number)
+            and wanted.weights_hash in ("", version.weights_hash)
+        )
 
     async def announce(
         self, update: policy_pb2.WeightUpdate
@@ -91,6 +126,8 @@ class Versions:
             if self.in_service == version and self._policy.is_serving:
                 self._save()
                 return version, self._gap, 0.0
+            if self.in_service != version:
+                await self._until_released()
             self._target, self._proved = update, False
             self._save()
             self._gap = await self._policy.put_into_service(update, self._labels(version.run_id))
@@ -101,6 +138,13 @@ class Versions:
             self._instruments.set("envfarm_probe_logprob_gap", self._gap)
             self._instruments.observe("envfarm_policy_publish_seconds", seconds)
             return version, self._gap, seconds
+
+    async def _until_released(self) -> None:
+        holders = [holder for holder in self._holds if self.is_held(holder)]
+        if holders:
+            log.info("new weights wait for jobs at the version in service", jobs=holders)
+        async with self._released:
+            await self._released.wait_for(lambda: not any(map(self.is_held, self._holds)))
 
     def _labels(self, run_id: str) -> dict[str, int]:
         version = policy_pb2.PolicyVersion
