@@ -23,6 +23,7 @@ class GraderProcess:
 
     process: subprocess.Popen[bytes]
     url: str
+    grpc: str = ""
 
     async def grade(self, body: Any, token: str = CLIENT_TOKEN) -> httpx.Response:
         async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
@@ -30,9 +31,16 @@ class GraderProcess:
                 f"{self.url}/v1/grade", json=body, headers={"Authorization": f"Bearer {token}"}
             )
 
-    async def get(self, path: str) -> httpx.Response:
-        async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
-            return await client.get(f"{self.url}{path}")
+    async def post(self, path: str, body: Any, token: str = CLIENT_TOKEN) -> httpx.Response:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
+            return await client.post(
+                f"{self.url}{path}", json=body, headers={"Authorization": f"Bearer {token}"}
+            )
+
+    async def get(self, path: str, token: str = CLIENT_TOKEN) -> httpx.Response:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            return await client.get(f"{self.url}{path}", headers=headers)
 
 
 def environment(
@@ -62,8 +70,8 @@ async def grader_process(env: dict[str, str], log: Path) -> AsyncIterator[Grader
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             await asyncio.sleep(0.02)
-        address = json.loads(ready.read_text())["http"]
-        yield GraderProcess(process, f"http://{address}")
+        facts = json.loads(ready.read_text())
+        yield GraderProcess(process, f"http://{facts['http']}", facts["grpc"])
     finally:
         process.terminate()
         try:

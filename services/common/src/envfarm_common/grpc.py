@@ -95,10 +95,12 @@ def authorization(context: grpc.aio.ServicerContext) -> str | None:
 
 
 async def serve(
-    address: str, register: Callable[[grpc.aio.Server], None]
+    address: str, register: Callable[[grpc.aio.Server], None], *, shared: bool = False
 ) -> tuple[grpc.aio.Server, int]:
-    """Start a server on host:port (port 0 chooses one); returns it with its port."""
-    server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=OPTIONS)
+    """Start a server on host:port (port 0 chooses one); returns it with its port. With `shared`,
+    other processes may listen on the same port."""
+    options = [*OPTIONS, ("grpc.so_reuseport", 1)] if shared else OPTIONS
+    server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=options)
     register(server)
     checker = health.aio.HealthServicer()  # pyright: ignore[reportAttributeAccessIssue]
     health_pb2_grpc.add_HealthServicer_to_server(checker, server)

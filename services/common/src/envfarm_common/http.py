@@ -77,12 +77,15 @@ async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
 
 
 class HttpServer:
-    """uvicorn inside the caller's event loop; signals stay with the caller."""
+    """uvicorn inside the caller's event loop; signals stay with the caller. With `shared`, other
+    processes may listen on the same port, and the kernel deals connections out."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int):
+    def __init__(self, app: ASGIApp, host: str, port: int, *, shared: bool = False):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
             self._socket.bind((host, port))
         except OSError as error:

@@ -1,7 +1,7 @@
 """Runs one check on what is to be judged; each kind's rule stands in `checks/`."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from envfarm.errors import ConfigError
 
@@ -12,6 +12,7 @@ from grader.evidence import Evidence
 from grader.golden import Golden
 from grader.judge.cache import AnswerCache
 from grader.judge.judge import Judge
+from grader.judge.kept_words import Asked, KeptWords, Recorded, Words
 from grader.sandbox.sandbox import Sandbox, obstacle
 from grader.settings import EvidenceSettings
 from grader.verdict import CannotRun, CheckResult
@@ -26,14 +27,20 @@ class Seen:
     reply: str
     query: Callable[[str], Awaitable[Sequence[str]]]
     """Rows of a read-only query on the sealed state as JSON; CannotRun when the query is at fault."""
+    words: Words = field(default_factory=dict)
+    """Filled with what the judge said."""
 
 
 class CheckRunner:
     """Has what single checks need beyond the evidence: a judge and a sandbox."""
 
-    def __init__(self, judge: Judge | None = None, sandbox: Sandbox | None = None):
+    def __init__(self, judge: Asked | None = None, sandbox: Sandbox | None = None):
         self._judge = judge
         self._sandbox = sandbox
+
+    def without_model(self, words: Mapping[str, str]) -> "CheckRunner":
+        """A runner that knows the judge's words of an earlier grading, and asks nobody."""
+        return CheckRunner(KeptWords(dict(words)), self._sandbox)
 
     async def run(self, check: Check, seen: Seen) -> CheckResult:
         """The result. CannotRun when the check has no answer; GraderError when the judge is out of
@@ -50,7 +57,7 @@ class CheckRunner:
             case "rubric":
                 if self._judge is None:
                     raise CannotRun("no judge is configured")
-                return await rubric.run(check, seen.reply, self._judge)
+                return await rubric.run(check, seen.reply, Recorded(self._judge, seen.words))
             case "python":
                 if self._sandbox is None:
                     raise CannotRun("there is no sandbox")

@@ -131,6 +131,15 @@ class GoldenStore:
         self._loaded[path] = golden
         return golden
 
+    def latest(self, task_id: str, checks_hash: str) -> Golden:
+        """The newest snapshot for these checks, whatever the task's content; EvidenceError when
+        there is none."""
+        pattern = f"{task_id.replace('/', '.')}.*.{checks_hash[:16]}.json"
+        found = sorted(self._folder.glob(pattern), key=lambda path: path.stat().st_mtime)
+        if not found:
+            raise EvidenceError(f"there is no golden snapshot of {task_id}", hint="run ingest")
+        return _read(found[-1], task_id)
+
     def write(self, golden: Golden) -> Path:
         """Write atomically and durably; ConfigError when the folder cannot take it."""
         path = self.path(golden.task_id, golden.task_hash, golden.checks_hash)

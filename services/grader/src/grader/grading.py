@@ -51,8 +51,10 @@ class Graded:
     evidence: Evidence | None
     answers: Mapping[str, Sequence[str]]
     """Query → its rows, for each query that was answered."""
+    words: Mapping[str, str]
+    """Question asked of the judge, by its hash → the answer."""
     checks_hash: str
-    golden_hash: str
+    golden: Golden | None
     evidence_seconds: float
     seconds: float
 
@@ -82,7 +84,8 @@ async def grade(
     results: list[CheckResult] = []
     obstacles: list[str] = []
     evidence: Evidence | None = None
-    checks_hash, golden_hash = checks.checks_hash, ""
+    checks_hash, golden = checks.checks_hash, None
+    words: dict[str, str] = {}
     recorded = _Recorded(state)
     read_at = started
     try:
@@ -90,11 +93,14 @@ async def grade(
         read_at = time.perf_counter()
         _require_same_task(attempt, evidence)
         golden = golden_source.load(attempt.task_id, attempt.task_hash, checks.checks_hash)
-        golden_hash = golden.digest()
-        checks_hash = content_hash([checks.checks_hash, golden_hash])
+        checks_hash = content_hash([checks.checks_hash, golden.digest()])
         obstacles += contradictions(evidence, golden)
         seen = Seen(
-            evidence=evidence, golden=golden, reply=attempt.final_reply, query=recorded.query
+            evidence=evidence,
+            golden=golden,
+            reply=attempt.final_reply,
+            query=recorded.query,
+            words=words,
         )
         for check in checks.checks if not obstacles else ():
             try:
@@ -109,7 +115,8 @@ async def grade(
         evidence=evidence,
         answers=recorded.answers,
         checks_hash=checks_hash,
-        golden_hash=golden_hash,
+        words=words,
+        golden=golden,
         evidence_seconds=read_at - started,
         seconds=time.perf_counter() - started,
     )

@@ -1,5 +1,6 @@
 """Settings of the grading process (`python -m grader`) and of ingest (`python -m grader.ingest`)."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -45,13 +46,36 @@ class Settings(EvidenceSettings):
     """Of the serving process."""
 
     client_token: SecretStr = Field(min_length=16)
-    """Who may call POST /v1/grade."""
+    """The operator's token: it opens the whole API."""
     env_servers: Annotated[list[Annotated[str, Field(pattern=_ADDRESS_RULE)]], NoDecode] = Field(
         min_length=1
     )
     """Allowed env-servers, comma-separated: `host` (any port), `host:port` or `*.domain[:port]`."""
-    replay_capacity: int = Field(default=10_000, ge=1)
-    """Verdicts kept in memory, so that a repeated request_id gets the same answer."""
+    grpc_port: int = Field(default=0, ge=0, le=65535)
+    """Port of the gRPC door; 0 lets the system choose."""
+    workers: int = Field(default=1, ge=1, le=64)
+    """Processes behind the two ports; more than one where one core is not enough."""
+    state_dir: Path | None = None
+    """Folder of verdicts, evidence and claims, shared by all workers. Without one they are kept in
+    a temporary folder, and end with the process."""
+    keep_evidence: bool = True
+    """Whether evidence is kept, so that its verdicts can be reached again."""
+    keep_days: float = Field(default=30.0, gt=0)
+    """Verdicts and evidence not used for this long are removed."""
+    keep_bytes: int = Field(default=10 * 1024**3, gt=0)
+    """Beyond this size on disk the oldest are removed."""
+    tokens_file: Path | None = None
+    """Further bearer tokens, with scopes and tasks; see tokens.py."""
+    dsn_targets_file: Path | None = None
+    """Databases that may be read by `dsn`; none without it. See dsn_targets.py."""
+    database_timeout_seconds: float = Field(default=30.0, gt=0, le=600)
+    """Deadline of one statement on a database that is read by `dsn`."""
+    max_body_bytes: int = Field(default=64 * 1024**2, ge=1024)
+    """Larger requests are refused."""
+    replay_capacity: int = Field(default=1_000, ge=1)
+    """Answers kept in memory; older ones are read from `state_dir`."""
+    claim_seconds: float = Field(default=60.0, gt=0)
+    """How long a repeated request waits for another worker that is grading it."""
 
     @field_validator("env_servers", mode="before")
     @classmethod
@@ -65,6 +89,14 @@ class Settings(EvidenceSettings):
         if self.client_token == self.evidence_token:
             raise ValueError("client_token and evidence_token must differ")
         return self
+
+
+def count_in_files(folder: Path) -> None:
+    """Let the metrics of this process be counted in `folder`, where all workers count.
+
+    To be called before any instrument is made; prometheus_client takes the folder from here only.
+    """
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
 
 
 class IngestSettings(EvidenceSettings):

@@ -1,11 +1,11 @@
 """`rubric`: a narrow question about the final reply, answered by a judge."""
 
 from grader.check_kinds import RubricCheck
-from grader.judge.judge import Judge
+from grader.judge.kept_words import Asked
 from grader.verdict import CheckResult
 
 
-async def run(check: RubricCheck, reply: str, judge: Judge) -> CheckResult:
+async def run(check: RubricCheck, reply: str, judge: Asked) -> CheckResult:
     if len(reply) > check.max_characters:
         # A limit on the agent, and so its failure: else a long reply would escape the judge.
         passed, observed = False, f"{len(reply)} characters, at most {check.max_characters}"

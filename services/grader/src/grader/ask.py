@@ -1,0 +1,139 @@
+"""The bodies of the HTTP door, and how they are read.
+
+Rows of a `state` stay bytes: ten megabytes of them are never parsed, only compared.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from envfarm.canonical import bytes_hash, content_hash
+from envfarm.errors import InvalidArgument
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+State = dict[str, list[bytes]]
+"""Table → its final rows, each a JSON object as it was sent."""
+MAX_BATCH = 256
+M = TypeVar("M", bound=BaseModel)
+
+_RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_RAW_STATE = msgspec.json.Decoder(dict[str, list[msgspec.Raw]])
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class EpisodeReference(Body):
+    """A sealed episode."""
+
+    env_server: str = Field(max_length=300, examples=["127.0.0.1:7001"])
+    """host:port of the gRPC door, as in the Episode message."""
+    episode_id: str = Field(min_length=1, max_length=200)
+
+
+class GradeRequest(Body):
+    """Body of POST /v1/grade. Exactly one of `episode`, `dsn` and `state` says what to grade."""
+
+    request_id: str = Field(min_length=1, max_length=200)
+    """Chosen by the caller; the same id gets the same verdict."""
+    task_id: str = Field(min_length=1, max_length=200, examples=["orders/cancel-placed"])
+    task_hash: str = Field(pattern="^[0-9a-f]{64}$")
+    episode: EpisodeReference | None = None
+    dsn: str | None = Field(default=None, min_length=1, max_length=1000)
+    """Host, port, database and user of a target that the operator allowed; nothing else."""
+    state: dict[str, list[dict[str, Any]]] | None = None
+    """All final rows of every table of the world; what a row holds: GET /v1/tasks/{id}/schema."""
+    final_reply: str = Field(default="", max_length=1_000_000)
+    """The agent's last message to the user; empty when there was none."""
+
+
+class BatchRequest(Body):
+    """Body of POST /v1/grade/batch."""
+
+    requests: list[GradeRequest] = Field(min_length=1, max_length=MAX_BATCH)
+
+
+class RegradeRequest(Body):
+    """Body of POST /v1/regrade."""
+
+    verdict_id: str = Field(min_length=1, max_length=200)
+    checks: Annotated[str, Field(pattern="^(current|original|[0-9a-f]{64})$")] = "current"
+    """`current` checks, the `original` ones, or those that a verdict names as `rules_hash`."""
+
+
+Input = Literal["episode", "dsn", "state"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ask:
+    """A grade request that holds together."""
+
+    request_id: str
+    task_id: str
+    task_hash: str
+    final_reply: str
+    fingerprint: str
+    episode: tuple[str, str] | None = None
+    """env-server and episode id."""
+    dsn: str | None = None
+    state: State | None = None
+
+    @property
+    def input(self) -> Input:
+        return "episode" if self.episode else "dsn" if self.dsn else "state"
+
+
+def read_grade(body: bytes) -> Ask:
+    """InvalidArgument that names the field when it is no grade request."""
+    try:
+        fields = _RAW_OBJECT.decode(body)
+        sent = fields.pop("state", None)
+        state, state_hash = None, ""
+        if sent is not None and bytes(sent) != b"null":
+            state = {name: list(map(bytes, rows)) for name, rows in _RAW_STATE.decode(sent).items()}
+            state_hash = bytes_hash(sent)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"body: {error}") from error
+    request = read(GradeRequest, msgspec.json.encode(fields))
+    given = [request.episode is not None, request.dsn is not None, state is not None]
+    if sum(given) != 1:
+        raise InvalidArgument("body: exactly one of episode, dsn and state says what to grade")
+    return Ask(
+        request_id=request.request_id,
+        task_id=request.task_id,
+        task_hash=request.task_hash,
+        final_reply=request.final_reply,
+        fingerprint=content_hash([request.model_dump(), state_hash]),
+        episode=(request.episode.env_server, request.episode.episode_id)
+        if request.episode
+        else None,
+        dsn=request.dsn,
+        state=state,
+    )
+
+
+def read_batch(body: bytes) -> list[bytes]:
+    """The single bodies of a batch, not looked into yet; InvalidArgument when it is no batch."""
+    try:
+        fields = _RAW_OBJECT.decode(body)
+        if set(fields) != {"requests"}:
+            raise InvalidArgument("body: `requests` and nothing else")
+        requests = _RAW_LIST.decode(fields["requests"])
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"body: {error}") from error
+    if not 1 <= len(requests) <= MAX_BATCH:
+        raise InvalidArgument(f"requests: {len(requests)} of them; 1 to {MAX_BATCH} are allowed")
+    return list(map(bytes, requests))
+
+
+def read(model: type[M], body: bytes) -> M:
+    """A small body; InvalidArgument that names the field when it does not fit the model."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        parts = [
+            f"{'.'.join(map(str, item['loc'])) or 'body'}: {item['msg']}" for item in error.errors()
+        ]
+        raise InvalidArgument("; ".join(parts)) from error
