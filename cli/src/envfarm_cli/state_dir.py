@@ -19,7 +19,7 @@ from typing import Any, Self
 from envfarm_cli.failure import BadInput
 from envfarm_cli.process_table import Identity, boot_id, end_group, group_members, is_alive
 
-VERSION = 1
+VERSION = 2
 SECRETS = ("env_infra", "env_grader", "grader_client", "gateway_infra")
 STARTING, READY, DEGRADED, STOPPING, FAILED = "starting", "ready", "degraded", "stopping", "failed"
 

@@ -6,7 +6,14 @@ from typing import Any
 
 from envfarm.errors import ConfigError
 from envfarm.metrics import METRICS
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    start_http_server,
+)
 
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -14,6 +21,7 @@ BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 6
 class LearnerMetrics:
     def __init__(self, steps: Path):
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self._steps = steps
         self._made: dict[str, Any] = {}
         for metric in METRICS:

@@ -1,17 +1,25 @@
 """Instruments built from the registry; a name or label that is not listed is refused."""
 
 from envfarm.metrics import BY_NAME, METRICS, Owner
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
 _TYPES = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
 
 
 class Instruments:
-    """All instruments of one owner in a registry of its own."""
+    """All instruments of one owner, and what its process uses, in a registry of its own."""
 
     def __init__(self, owner: Owner):
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self._made = {
             metric.name: _TYPES[metric.kind](
                 metric.name,

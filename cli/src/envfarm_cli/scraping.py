@@ -1,0 +1,41 @@
+"""Reading the metrics pages of a running stack's processes."""
+
+import contextlib
+import time
+
+import httpx
+
+from envfarm_cli.state_dir import StackState
+from envfarm_watch.scrape import Sample
+
+JOBS = {
+    "env-server": "env-server",
+    "grader": "grader",
+    "gateway": "rollout-gateway",
+    "learner": "learner",
+    "engine": "engine",
+}
+"""Our name of a process → the job under which Prometheus scrapes it."""
+
+
+def targets(state: StackState) -> dict[str, str]:
+    """Job → base URL of the processes that have a metrics page."""
+    return {
+        JOBS[process.name]: process.http
+        for process in state.processes
+        if process.name in JOBS and process.http and process.exit_status is None
+    }
+
+
+def scrape(client: httpx.Client, urls: dict[str, str]) -> tuple[Sample, list[str]]:
+    """What the processes tell now, and the jobs that did not answer."""
+    pages, silent = [], []
+    at = time.monotonic()
+    for job, url in urls.items():
+        with contextlib.suppress(httpx.HTTPError):
+            answer = client.get(f"{url}/metrics")
+            if answer.status_code == 200:
+                pages.append(answer.text)
+                continue
+        silent.append(job)
+    return Sample.read(at, pages), silent
