@@ -3,7 +3,7 @@
 A family is one way in which a request must end, with the range of records that lead there. Each of
 its tasks has a job of its own; held-out tasks have other jobs, customers and values than training
 ones. `python domains/counter/families.py` writes world/seed.sql, world/tasks, user and private;
-`--check` fails when what is committed differs. Openings are in words.yaml.
+`--check` fails when what is committed differs. What people say is in words.yaml.
 """
 
 import argparse
@@ -119,21 +119,6 @@ FAMILIES = (
 FILLER = Family(slug="", request="", failure_mode="", right="", misses=(), states=("ready",),
                 days=(1, 20), stock=(0, 9))  # fmt: skip
 """The jobs of no task."""
-
-REPLIES = {
-    "refund": "{job} is refunded.",
-    "approved refund": "{job} is refunded, with approval.",
-    "refuse late": "Sorry, {job} is refused: too late.",
-    "refuse owner": "Sorry, {job} is refused: not yours.",
-    "refuse state": "Sorry, {job} is refused: its state.",
-    "reopen": "{job} is open again.",
-    "cancel": "{job} is cancelled.",
-    "release": "{job} is yours.",
-    "pay and release": "{job} is paid and yours.",
-    "fit": "{job} has its part.",
-    "order": "The part of {job} is ordered.",
-}
-"""What the agent says after a plan that can be right; by plan."""
 
 
 def call(tool: str, **arguments: Any) -> Action:
@@ -318,7 +303,7 @@ def parts_of(task: Task, words: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The task's three files, by folder."""
     family, record = task.family, task.record
     name = words["first_names"][int(record.caller[2])] + " " + _last_name(record, words)
-    reply = REPLIES[family.right].format(job=record.job)
+    reply = words["replies"][family.right].format(job=record.job)
     return {
         "world/tasks": {
             "id": task.task_id,
@@ -347,7 +332,11 @@ def parts_of(task: Task, words: dict[str, Any]) -> dict[str, dict[str, Any]]:
             ],
             "extra_write": call("cancel", job=record.other),
             "near_misses": [
-                {"name": f"plays: {miss}", "actions": actions(miss, record)}
+                {
+                    "name": f"plays: {miss}",
+                    "actions": actions(miss, record),
+                    "reply": words["replies"][miss].format(job=record.job),
+                }
                 for miss in family.misses
             ],
         },

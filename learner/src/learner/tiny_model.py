@@ -82,10 +82,10 @@ def build_model(tokenizer: Tokenizer, seed: int) -> Qwen3ForCausalLM:
     return Qwen3ForCausalLM(config)
 
 
-def write(out: Path, texts: list[str], seed: int) -> None:
+def write(out: Path, texts: list[str], seed: int, vocabulary: int = VOCABULARY) -> None:
     """Write the model folder; existing files of those names are replaced."""
     out.mkdir(parents=True, exist_ok=True)
-    trained = train_tokenizer(texts)
+    trained = train_tokenizer(texts, vocabulary)
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=trained,
         eos_token="<|im_end|>",
@@ -105,6 +105,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--text", type=Path, nargs="+", required=True, help="texts to train on")
     parser.add_argument("--seed", type=int, required=True, help="seed of the weights")
+    parser.add_argument(
+        "--vocabulary", type=int, default=VOCABULARY, help="most entries of the tokenizer"
+    )
     options = parser.parse_args(arguments)
     try:
         texts = []
@@ -114,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
             except (OSError, UnicodeDecodeError) as error:
                 raise ConfigError(f"cannot read the text {path}: {error}") from error
         try:
-            write(options.out, texts, options.seed)
+            write(options.out, texts, options.seed, options.vocabulary)
         except OSError as error:
             raise ConfigError(f"cannot write {options.out}: {error}") from error
     except ConfigError as error:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoConfig, AutoTokenizer
 
-from learner.tiny_model import CONTROL, MARKS, write
+from learner.tiny_model import CONTROL, MARKS, train_tokenizer, write
 
 TEXT = ["Order 4711 was refunded 12.50; the customer said thanks.\n" * 20]
 
@@ -43,6 +43,12 @@ def test_the_output_layer_is_its_own_and_there_is_room(folder: Path):
     assert config.tie_word_embeddings is False
     assert config.max_position_embeddings >= 8192
     assert config.vocab_size == len(AutoTokenizer.from_pretrained(folder)) <= 512
+
+
+def test_the_vocabulary_may_be_larger_and_stays_within_its_limit():
+    words = [" ".join(f"{a}{b}ing" for a in "bcdfgklmnprst" for b in ("a", "e", "o"))]
+    small, large = (train_tokenizer(words, size).get_vocab_size() for size in (280, 300))
+    assert (small, large) == (280, 300)
 
 
 def test_equal_inputs_give_equal_files_and_another_seed_other_weights(folder: Path, tmp_path: Path):
