@@ -95,7 +95,7 @@ def validate(
     all_: Annotated[bool, typer.Option("--all", help="Every task of every domain.")] = False,
     domain: DomainOption = "",
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Episodes at once; 6 suit two cores.")
+        int | None, typer.Option(min=1, max=1000, help="Episodes at once; 8 suit two cores.")
     ] = None,
     domains: DomainsOption = DEFAULT_DOMAINS,
     state_dir: StateDirOption = DEFAULT_STATE,

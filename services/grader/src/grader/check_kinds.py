@@ -99,8 +99,10 @@ class StateCheck(Strict):
                 f"{', '.join(sorted(loose & keyed))}: a column of a natural key must be compared as it is"
             )
         asked = {f"{rule.table}.{column}" for rule in self.allow_rows for column in rule.where}
-        if asked & {*self.tolerance, *self.windows}:
-            raise ValueError("allow_rows: `where` cannot ask for a column with a tolerance")
+        if asked & loose:
+            raise ValueError(
+                "allow_rows: `where` cannot ask for a column that another rule loosens"
+            )
         return self
 
 

@@ -31,7 +31,7 @@ from grader.proof.report import Report, combine
 from grader.settings import IngestSettings
 from grader.world_base import BaseStore
 
-EPISODES_AT_ONCE = 6
+EPISODES_AT_ONCE = 8
 """On two cores; more only makes each of them slower."""
 
 

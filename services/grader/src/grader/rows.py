@@ -10,10 +10,18 @@ Row = dict[str, Any]
 
 def parse_row(text: str) -> Row:
     """A JSON object with exact numbers; ValueError on anything else."""
-    value = json.loads(text, parse_float=Decimal, parse_int=Decimal, parse_constant=_refuse)
+    value = parse_json(text)
     if not isinstance(value, dict):
         raise ValueError(f"not a JSON object: {text[:80]}")
     return value
+
+
+def parse_json(text: str) -> Any:
+    """Any JSON with exact numbers; ValueError on anything else, NaN and infinities included."""
+    try:
+        return json.loads(text, parse_float=Decimal, parse_int=Decimal, parse_constant=_refuse)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def plain(text: str) -> Row:

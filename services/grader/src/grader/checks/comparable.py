@@ -9,7 +9,7 @@ from typing import Any
 from grader.check_kinds import StateCheck, span_seconds
 from grader.checks.matching import Comparable
 from grader.evidence import Change, Table, row_of
-from grader.rows import Row, canonical_text, parse_row
+from grader.rows import Row, canonical_text, parse_json, parse_row
 from grader.verdict import CannotRun
 
 _MAX_REFERENCE_DEPTH = 8
@@ -149,7 +149,7 @@ def _columns(names: Sequence[str]) -> set[tuple[str, ...]]:
 def _parsed(text: str) -> Any:
     """JSON in a text column; text that is none stays as it is."""
     try:
-        return parse_row('{"value":' + text + "}")["value"]
+        return parse_json(text)
     except ValueError:
         return text
 

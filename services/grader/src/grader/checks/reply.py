@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from grader.check_kinds import ReplyCheck, reply_pattern
 from grader.verdict import CheckResult
 
-_DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹘﹣－"), "-")
+_MINUS = "−"
 _QUOTES = {**dict.fromkeys(map(ord, "‘’‚‛′"), "'"), **dict.fromkeys(map(ord, "“”„‟″"), '"')}
 
 
@@ -37,9 +37,15 @@ def run(check: ReplyCheck, reply: str) -> CheckResult:
 
 def folded(text: str) -> str:
     """The text with one way to write what a reader cannot tell apart in type."""
-    plain = unicodedata.normalize("NFKC", text.translate(_DASHES)).translate(_QUOTES)
-    seen = "".join(c for c in plain if unicodedata.category(c) != "Cf")
-    return " ".join(seen.translate(_DASHES).split())
+    plain = unicodedata.normalize("NFKC", text).translate(_QUOTES)
+    return " ".join("".join(map(_in_type, plain)).split())
+
+
+def _in_type(character: str) -> str:
+    kind = unicodedata.category(character)
+    if kind == "Pd" or character == _MINUS:
+        return "-"
+    return "" if kind == "Cf" else character
 
 
 def _says(lower: str, part: str) -> bool:

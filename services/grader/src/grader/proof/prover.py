@@ -163,7 +163,7 @@ class Prover:
             return f"`equivalent` declares {mutant.name!r}, which the checks catch: take it out"
         rows = differing_rows(graded.evidence.changes, golden.as_changes())
         if declared is None:
-            where = f"; it ends otherwise than golden in {rows}" if rows else ""
+            where = f"; it ends otherwise than golden in {rows}" if rows else "; it ends as golden does"
             return f"the mutant {mutant.name!r} is not caught: {_why(graded)}{where}"
         proof.equivalent += 1
         return unlike_declared(declared, rows)
