@@ -37,6 +37,11 @@ class GraderProcess:
                 f"{self.url}{path}", json=body, headers={"Authorization": f"Bearer {token}"}
             )
 
+    async def post_bytes(self, path: str, body: str | bytes) -> httpx.Response:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
+            headers = {"Authorization": f"Bearer {CLIENT_TOKEN}"}
+            return await client.post(f"{self.url}{path}", content=body, headers=headers)
+
     async def get(self, path: str, token: str = CLIENT_TOKEN) -> httpx.Response:
         async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
             headers = {"Authorization": f"Bearer {token}"} if token else {}
