@@ -35,13 +35,17 @@ def write_config(path: Path, base: Path, overrides: Overrides) -> Path:
         # The learner runs in the state folder; the file means the folder where the user stands.
         sections["run"]["dir"] = str(Path(sections["run"]["dir"]).absolute())
     merged = merge(sections, overrides)
-    plain |= merged.pop("", {})
-    lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
-    for section, content in merged.items():
+    return write_sections(path, merge({"": plain}, merged))
+
+
+def write_sections(path: Path, sections: Overrides) -> Path:
+    """Write a TOML file, mode 0600."""
+    lines = []
+    for section, content in sorted(sections.items(), key=lambda item: item[0] != ""):
+        lines += ["", f"[{section}]"] if section else []
         # JSON's strings, numbers, booleans and arrays are TOML's as well.
-        lines += ["", f"[{section}]"]
         lines += [f"{key} = {json.dumps(value)}" for key, value in content.items()]
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as target:
-        target.write("\n".join(lines) + "\n")
+        target.write("\n".join(lines).lstrip() + "\n")
     return path

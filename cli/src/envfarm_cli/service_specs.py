@@ -3,6 +3,7 @@
 import json
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -43,6 +44,8 @@ class StackOptions:
     """Also run the learner with this configuration."""
     gateway_state: Path | None = None
     """The gateway's memory and records; None takes the state folder's."""
+    env_settings: dict[str, str] = field(default_factory=dict)
+    """Further variables of the env-server."""
     gateway_settings: dict[str, str] = field(default_factory=dict)
     """Further GATEWAY_* variables, such as the sampling of a recipe."""
     max_model_len: int = MAX_MODEL_LEN
@@ -120,6 +123,7 @@ def env_server(state: StateDir, options: StackOptions) -> Spec:
         state,
         "env-server",
         "env_server",
+        **options.env_settings,
         ENV_SERVER_DOMAINS_DIR=options.domains,
         ENV_SERVER_STATE_DIR=state.path / "env-server",
         ENV_SERVER_INFRA_TOKEN=keys["env_infra"],
@@ -242,6 +246,14 @@ def learner(state: StateDir, config: Path) -> Spec:
         [sys.executable, "-m", "learner", "train", "--config", config],
         base_env(state) | {"LEARNER_GATEWAY_TOKEN": state.secrets()["gateway_infra"]},
     )
+
+
+def sft(state: StateDir, config: Path, settings: Sequence[str]) -> Spec:
+    """Supervised training; it needs no service."""
+    argv: list[str | Path] = [sys.executable, "-m", "learner.sft", config]
+    for text in settings:
+        argv += ["--set", text]
+    return Spec("sft", argv, base_env(state))
 
 
 def free_port() -> int:

@@ -23,7 +23,7 @@ from envfarm_cli.tiny_model import tiny_model
 
 SERVICE_SECONDS = 90
 ENGINE_SECONDS = 600
-JOBS = ("proofs", "tiny-model")
+JOBS = ("proofs", "tiny-model", "sft")
 """Processes that end by themselves; who waits for them looks at how."""
 
 

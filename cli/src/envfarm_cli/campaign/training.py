@@ -6,6 +6,7 @@ validation is an ordinary evaluation job that is pinned to one version number: i
 that version exists, waits for it, and keeps it in service until it is done.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from envfarm_cli.learner_config import Overrides, merge
 from envfarm_numbers.suite import Suite
 
 JobState = gateway_service_pb2.JobState
-DRAIN_SECONDS = 120
+DRAIN_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,10 +181,13 @@ def _validations(plan: TrainPlan, farm: Farm, folder: Path) -> Validations | Non
 
 
 def _drained(farm: Farm, job_id: str) -> gateway_service_pb2.JobStatus:
-    """The job's last word; a job that waits for a learner that is done is ended."""
-    job = farm.gateway.job(job_id)
-    if job.state == JobState.JOB_STATE_RUNNING:
-        job = farm.gateway.cancel(job_id)
+    """The job's last word; it sees within moments that the learner has everything."""
+    deadline = time.monotonic() + DRAIN_SECONDS
+    while (job := farm.gateway.job(job_id)).state == JobState.JOB_STATE_RUNNING:
+        farm.check()
+        if time.monotonic() > deadline:
+            return farm.gateway.cancel(job_id)
+        time.sleep(0.2)
     return job
 
 
@@ -197,8 +201,6 @@ def _standing(steps: list[dict[str, Any]], job: gateway_service_pb2.JobStatus) -
 
 
 def _seldom(call: Callable[[], None], seconds: float) -> Callable[[], None]:
-    import time
-
     last = 0.0
 
     def maybe() -> None:

@@ -167,11 +167,11 @@ class LearningDemo:
             "warm-start",
             lambda: warm_start(stack, self.path, self.recipe, self.narration),
             needs=("model", "demonstrations"),
-            files=(self.path / "warm" / "model.safetensors",),
+            files=(self.path / "sft" / "model" / "model.safetensors",),
         )
         self.narration.say(
-            f"{fitted['parameters']:,} parameters, {fitted['steps']} steps, loss "
-            f"{fitted['first_loss']:.2f} → {fitted['last_loss']:.2f}"
+            f"{fitted['steps']} steps of supervised learning: loss {fitted['first_loss']:.2f} → "
+            f"{fitted['last_loss']:.2f}"
         )
 
     @contextmanager
@@ -192,7 +192,7 @@ class LearningDemo:
         serve_weights(
             farm,
             self.recipe.run_id,
-            self.path / "warm",
+            self.path / "sft" / "model",
             self.path / "training",
             self._learner(),
             self.recipe.learner_overrides(),
@@ -304,7 +304,7 @@ class LearningDemo:
                 **recipe.learner_overrides(),
                 "model": {
                     **recipe.learner_overrides()["model"],
-                    "path": str(self.path / "warm"),
+                    "path": str(self.path / "sft" / "model"),
                 },
             },
             max_replacements=wanted.max_replacements,

@@ -8,12 +8,15 @@ from envfarm.v1 import gateway_service_pb2
 
 from envfarm_cli import service_specs
 from envfarm_cli.campaign.farm import farm_of
+from envfarm_cli.campaign.files import read_json
+from envfarm_cli.campaign.fitting import fit
 from envfarm_cli.campaign.narration import Narration
 from envfarm_cli.campaign.waves import read_rows, rows_path
 from envfarm_cli.children import died
-from envfarm_cli.demo.plans import corpus, demonstration_plans
 from envfarm_cli.demo.recipe import DemoRecipe
+from envfarm_cli.demonstrations import demonstration_plans, domain_text
 from envfarm_cli.failure import Failure
+from envfarm_cli.learner_config import write_sections
 from envfarm_cli.script_file import write_plans
 from envfarm_cli.stack import Stack
 
@@ -26,7 +29,7 @@ def make_model(stack: Stack, folder: Path, recipe: DemoRecipe, domains: Path) ->
     folder.mkdir(parents=True, exist_ok=True)
     plans = demonstration_plans(domains, recipe.domain, recipe.demonstrations.per_task, recipe.seed)
     text = folder / "corpus.txt"
-    text.write_text(corpus(plans, (domains / recipe.domain / "world/policy.md").read_text()))
+    text.write_text(domain_text(domains, recipe.domain, plans))
     child = stack.children.start(
         "tiny-model",
         [
@@ -93,5 +96,57 @@ def play_demonstrations(
 def warm_start(
     stack: Stack, folder: Path, recipe: DemoRecipe, narration: Narration
 ) -> dict[str, Any]:
-    """Supervised steps on the recorded conversations; the weights go to `folder`/warm."""
-    raise NotImplementedError
+    """Supervised steps on the recorded conversations; the weights go to `folder`/sft/model."""
+    run_dir, wanted = folder / "sft", recipe.warm_start
+    config = write_sections(
+        folder / "sft.toml",
+        {
+            "": {"seed": recipe.seed},
+            "run": {
+                "dir": str(run_dir),
+                "steps": wanted.steps,
+                "checkpoint_every": max(1, wanted.steps // 4),
+                "keep_checkpoints": 1,
+                "report_every": 20,
+            },
+            "model": {
+                "path": str(folder / "model"),
+                "dtype": "float32",
+                "zero_stage": 0,
+                "offload": "none",
+                "gradient_checkpointing": False,
+                "max_tokens": recipe.max_tokens,
+            },
+            "data": {
+                "path": str(folder / "demonstrations"),
+                "rewards": "all",
+                "weight": 1.0,
+            },
+            "batch": {
+                "layout": "packed",
+                "micro_batch_tokens": 16 * recipe.max_tokens,
+                "logits_at_once": 16 * recipe.max_tokens * 640,
+                "conversations": wanted.batch,
+            },
+            "optimizer": {
+                "kind": "adamw",
+                "lr": wanted.lr,
+                "betas": [0.9, 0.99],
+                "eps": 1e-8,
+                "weight_decay": 0.01,
+                "grad_norm": 1.0,
+            },
+            "schedule": {"kind": "linear", "warmup_steps": 40},
+        },
+    )
+    with narration.meter("steps", wanted.steps) as meter:
+        fit(
+            stack.children,
+            stack.state,
+            config,
+            folder / "sft.log",
+            run_dir,
+            meter,
+            stack.fail_when_one_died,
+        )
+    return read_json(run_dir / "summary.json")
