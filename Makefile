@@ -38,7 +38,7 @@ prove: setup ## full rounds and benches; writes proofs/*.json
 	$(BIN)/python -m pytest -q -m prove
 
 bench: setup ## figures beside their floors
-	$(BIN)/envfarm bench episode
+	$(BIN)/envfarm bench env
 
 proto: setup ## regenerate the stubs from proto/envfarm/v1
 	$(BIN)/python proto/generate.py

@@ -4,7 +4,7 @@ import typer
 from typer.exceptions import TyperException
 
 from envfarm_cli import failure
-from envfarm_cli.bench_episode import app as bench_app
+from envfarm_cli.bench.commands import app as bench_app
 from envfarm_cli.commands_demo import demo
 from envfarm_cli.commands_episode import app as episode_app
 from envfarm_cli.commands_eval import eval_

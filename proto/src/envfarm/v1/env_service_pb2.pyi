@@ -148,7 +148,7 @@ class GetCapacityRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetCapacityResponse(_message.Message):
-    __slots__ = ("max_episodes", "live_episodes", "ready_slots", "draining", "postgres_version")
+    __slots__ = ("max_episodes", "live_episodes", "ready_slots", "draining", "postgres_version", "not_reused")
     class ReadySlotsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -156,14 +156,23 @@ class GetCapacityResponse(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class NotReusedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     MAX_EPISODES_FIELD_NUMBER: _ClassVar[int]
     LIVE_EPISODES_FIELD_NUMBER: _ClassVar[int]
     READY_SLOTS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     POSTGRES_VERSION_FIELD_NUMBER: _ClassVar[int]
+    NOT_REUSED_FIELD_NUMBER: _ClassVar[int]
     max_episodes: int
     live_episodes: int
     ready_slots: _containers.ScalarMap[str, int]
     draining: bool
     postgres_version: str
-    def __init__(self, max_episodes: _Optional[int] = ..., live_episodes: _Optional[int] = ..., ready_slots: _Optional[_Mapping[str, int]] = ..., draining: _Optional[bool] = ..., postgres_version: _Optional[str] = ...) -> None: ...
+    not_reused: _containers.ScalarMap[str, str]
+    def __init__(self, max_episodes: _Optional[int] = ..., live_episodes: _Optional[int] = ..., ready_slots: _Optional[_Mapping[str, int]] = ..., draining: _Optional[bool] = ..., postgres_version: _Optional[str] = ..., not_reused: _Optional[_Mapping[str, str]] = ...) -> None: ...

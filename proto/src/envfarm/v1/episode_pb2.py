@@ -25,19 +25,19 @@ _sym_db = _symbol_database.Default()
 from envfarm.v1 import task_pb2 as envfarm_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x65nvfarm/v1/episode.proto\x12\nenvfarm.v1\x1a\x15\x65nvfarm/v1/task.proto\"\xbd\x01\n\x07\x45pisode\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x1e\n\x04task\x18\x02 \x01(\x0b\x32\x10.envfarm.v1.Task\x12\x1a\n\x12initial_state_hash\x18\x03 \x01(\t\x12\x13\n\x0b\x61gent_token\x18\x04 \x01(\t\x12\x0f\n\x07mcp_url\x18\x05 \x01(\t\x12\x12\n\nenv_server\x18\x06 \x01(\t\x12\x15\n\rlease_seconds\x18\x07 \x01(\x01\x12\x11\n\tworld_now\x18\x08 \x01(\t\"@\n\nToolResult\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\t\x12\x10\n\x08is_error\x18\x02 \x01(\x08\x12\x0f\n\x07seconds\x18\x03 \x01(\x01*\xb1\x01\n\x0c\x45pisodeState\x12\x1d\n\x19\x45PISODE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x45PISODE_STATE_OPENING\x10\x01\x12\x19\n\x15\x45PISODE_STATE_RUNNING\x10\x02\x12\x18\n\x14\x45PISODE_STATE_SEALED\x10\x03\x12\x18\n\x14\x45PISODE_STATE_CLOSED\x10\x04\x12\x18\n\x14\x45PISODE_STATE_FAILED\x10\x05*O\n\x08SlotMode\x12\x19\n\x15SLOT_MODE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSLOT_MODE_FRESH\x10\x01\x12\x13\n\x0fSLOT_MODE_REUSE\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x65nvfarm/v1/episode.proto\x12\nenvfarm.v1\x1a\x15\x65nvfarm/v1/task.proto\"\xe6\x01\n\x07\x45pisode\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x1e\n\x04task\x18\x02 \x01(\x0b\x32\x10.envfarm.v1.Task\x12\x1a\n\x12initial_state_hash\x18\x03 \x01(\t\x12\x13\n\x0b\x61gent_token\x18\x04 \x01(\t\x12\x0f\n\x07mcp_url\x18\x05 \x01(\t\x12\x12\n\nenv_server\x18\x06 \x01(\t\x12\x15\n\rlease_seconds\x18\x07 \x01(\x01\x12\x11\n\tworld_now\x18\x08 \x01(\t\x12\'\n\tslot_mode\x18\t \x01(\x0e\x32\x14.envfarm.v1.SlotMode\"@\n\nToolResult\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\t\x12\x10\n\x08is_error\x18\x02 \x01(\x08\x12\x0f\n\x07seconds\x18\x03 \x01(\x01*\xb1\x01\n\x0c\x45pisodeState\x12\x1d\n\x19\x45PISODE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x45PISODE_STATE_OPENING\x10\x01\x12\x19\n\x15\x45PISODE_STATE_RUNNING\x10\x02\x12\x18\n\x14\x45PISODE_STATE_SEALED\x10\x03\x12\x18\n\x14\x45PISODE_STATE_CLOSED\x10\x04\x12\x18\n\x14\x45PISODE_STATE_FAILED\x10\x05*O\n\x08SlotMode\x12\x19\n\x15SLOT_MODE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSLOT_MODE_FRESH\x10\x01\x12\x13\n\x0fSLOT_MODE_REUSE\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'envfarm.v1.episode_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EPISODESTATE']._serialized_start=322
-  _globals['_EPISODESTATE']._serialized_end=499
-  _globals['_SLOTMODE']._serialized_start=501
-  _globals['_SLOTMODE']._serialized_end=580
+  _globals['_EPISODESTATE']._serialized_start=363
+  _globals['_EPISODESTATE']._serialized_end=540
+  _globals['_SLOTMODE']._serialized_start=542
+  _globals['_SLOTMODE']._serialized_end=621
   _globals['_EPISODE']._serialized_start=64
-  _globals['_EPISODE']._serialized_end=253
-  _globals['_TOOLRESULT']._serialized_start=255
-  _globals['_TOOLRESULT']._serialized_end=319
+  _globals['_EPISODE']._serialized_end=294
+  _globals['_TOOLRESULT']._serialized_start=296
+  _globals['_TOOLRESULT']._serialized_end=360
 # @@protoc_insertion_point(module_scope)

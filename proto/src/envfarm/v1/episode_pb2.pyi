@@ -32,7 +32,7 @@ SLOT_MODE_FRESH: SlotMode
 SLOT_MODE_REUSE: SlotMode
 
 class Episode(_message.Message):
-    __slots__ = ("episode_id", "task", "initial_state_hash", "agent_token", "mcp_url", "env_server", "lease_seconds", "world_now")
+    __slots__ = ("episode_id", "task", "initial_state_hash", "agent_token", "mcp_url", "env_server", "lease_seconds", "world_now", "slot_mode")
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     INITIAL_STATE_HASH_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +41,7 @@ class Episode(_message.Message):
     ENV_SERVER_FIELD_NUMBER: _ClassVar[int]
     LEASE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     WORLD_NOW_FIELD_NUMBER: _ClassVar[int]
+    SLOT_MODE_FIELD_NUMBER: _ClassVar[int]
     episode_id: str
     task: _task_pb2.Task
     initial_state_hash: str
@@ -49,7 +50,8 @@ class Episode(_message.Message):
     env_server: str
     lease_seconds: float
     world_now: str
-    def __init__(self, episode_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.Task, _Mapping]] = ..., initial_state_hash: _Optional[str] = ..., agent_token: _Optional[str] = ..., mcp_url: _Optional[str] = ..., env_server: _Optional[str] = ..., lease_seconds: _Optional[float] = ..., world_now: _Optional[str] = ...) -> None: ...
+    slot_mode: SlotMode
+    def __init__(self, episode_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.Task, _Mapping]] = ..., initial_state_hash: _Optional[str] = ..., agent_token: _Optional[str] = ..., mcp_url: _Optional[str] = ..., env_server: _Optional[str] = ..., lease_seconds: _Optional[float] = ..., world_now: _Optional[str] = ..., slot_mode: _Optional[_Union[SlotMode, str]] = ...) -> None: ...
 
 class ToolResult(_message.Message):
     __slots__ = ("content", "is_error", "seconds")

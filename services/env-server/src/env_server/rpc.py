@@ -135,4 +135,5 @@ class EnvService(EnvServiceServicer):
             ready_slots=episodes.ready_slots(),
             draining=episodes.draining,
             postgres_version=episodes.postgres_version,
+            not_reused=episodes.reuse_obstacles(),
         )

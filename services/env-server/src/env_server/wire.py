@@ -1,5 +1,6 @@
 """Domain objects as protobuf messages."""
 
+import functools
 from collections.abc import Iterator, Sequence
 
 from envfarm.v1 import episode_pb2, evidence_pb2, task_pb2
@@ -37,7 +38,9 @@ def world_ref(task: Task) -> task_pb2.WorldRef:
     return task_pb2.WorldRef(world_id=task.world.world_id, world_hash=task.world.world_hash)
 
 
+@functools.lru_cache(maxsize=4096)
 def task_message(task: Task) -> task_pb2.Task:
+    """Made once per task; it is as good as a constant."""
     return task_pb2.Task(
         ref=task_ref(task),
         world=world_ref(task),
@@ -59,6 +62,7 @@ def episode_message(live: LiveEpisode, mcp_url: str, grpc_address: str) -> episo
         env_server=grpc_address,
         lease_seconds=live.lease_seconds,
         world_now=live.task.world.now.isoformat(),
+        slot_mode=episode_pb2.SLOT_MODE_REUSE if live.slot.reuses else episode_pb2.SLOT_MODE_FRESH,
     )
 
 

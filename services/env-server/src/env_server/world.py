@@ -93,7 +93,7 @@ class World:
         return self.folder / "seed.sql"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Task:
     task_id: str
     task_hash: str

@@ -1,0 +1,18 @@
+"""The `envfarm bench` group of commands."""
+
+import typer
+
+from envfarm_cli.bench.env import env
+from envfarm_cli.output import EXIT_CODES
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Figures of this machine, each beside its floor from the same run.",
+    epilog=EXIT_CODES,
+)
+app.command(epilog=EXIT_CODES)(env)
+
+
+@app.callback()
+def _bench() -> None:
+    """Figures of this machine, each beside its floor from the same run."""
