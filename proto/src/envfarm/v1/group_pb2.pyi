@@ -20,6 +20,7 @@ class CancelReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CANCEL_REASON_JOB_CANCELLED: _ClassVar[CancelReason]
     CANCEL_REASON_INCONSISTENT: _ClassVar[CancelReason]
     CANCEL_REASON_NOT_RUNNABLE: _ClassVar[CancelReason]
+    CANCEL_REASON_SURPLUS: _ClassVar[CancelReason]
 CANCEL_REASON_UNSPECIFIED: CancelReason
 CANCEL_REASON_REFILL_CAP: CancelReason
 CANCEL_REASON_ZERO_VARIANCE: CancelReason
@@ -27,6 +28,7 @@ CANCEL_REASON_STALE: CancelReason
 CANCEL_REASON_JOB_CANCELLED: CancelReason
 CANCEL_REASON_INCONSISTENT: CancelReason
 CANCEL_REASON_NOT_RUNNABLE: CancelReason
+CANCEL_REASON_SURPLUS: CancelReason
 
 class Rollout(_message.Message):
     __slots__ = ("rollout_id", "slot", "attempt", "episode_id", "trajectory", "verdict", "seconds")

@@ -54,6 +54,7 @@ WIRE_REASON = {
     CancelReason.JOB_CANCELLED: Reason.CANCEL_REASON_JOB_CANCELLED,
     CancelReason.INCONSISTENT: Reason.CANCEL_REASON_INCONSISTENT,
     CancelReason.NOT_RUNNABLE: Reason.CANCEL_REASON_NOT_RUNNABLE,
+    CancelReason.SURPLUS: Reason.CANCEL_REASON_SURPLUS,
 }
 
 
@@ -95,6 +96,7 @@ class GroupRun:
         self._parts, self._job, self._group_id, self._task = parts, job, group_id, task
         self._place, self._gate = place, gate
         self._seated = asyncio.Event()
+        self._given_up: asyncio.Future[CancelReason] = asyncio.Future()
         spec = job.spec
         self._state = GroupState(
             Rules(
@@ -116,6 +118,11 @@ class GroupRun:
             await self._run()
         finally:
             self._seated.set()
+
+    def give_up(self, reason: CancelReason) -> None:
+        """End it early; nothing happens to a group that is formed."""
+        if not self._given_up.done():
+            self._given_up.set_result(reason)
 
     async def _run(self) -> None:
         formed = self._job.read_outbox(self._group_id)
@@ -159,12 +166,16 @@ class GroupRun:
             while state.outcome is None:
                 for slot, attempt in state.take_owed():
                     running[asyncio.create_task(self._attempt(slot, attempt))] = (slot, attempt)
-                done, _ = await asyncio.wait([stop, *running], return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(
+                    [stop, self._given_up, *running], return_when=asyncio.FIRST_COMPLETED
+                )
                 for task in running.keys() & done:
                     running.pop(task)
                     self._note(task.result())
                 if stop in done:
                     state.cancel(CancelReason.JOB_CANCELLED)
+                elif self._given_up in done:
+                    state.cancel(self._given_up.result())
         finally:
             for task in (stop, *running):
                 task.cancel()

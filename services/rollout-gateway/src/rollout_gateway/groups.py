@@ -16,6 +16,7 @@ class CancelReason(StrEnum):
     JOB_CANCELLED = "job_cancelled"
     INCONSISTENT = "inconsistent"
     NOT_RUNNABLE = "not_runnable"
+    SURPLUS = "surplus"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,6 +27,8 @@ class Decision(StrEnum):
     """Published with equal rewards: the update's cap on replacements is reached."""
     REPLACE = "zero_variance"
     STALE = "stale"
+    SURPLUS = "surplus"
+    """Everything owed is there without it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,6 +132,8 @@ class StreamPlan:
         consumed_at = self._position(view) // self.rules.groups_per_version
         if max(view.version, consumed_at) - group.oldest > self.rules.staleness:
             decision = Decision.STALE
+        elif self._live() >= self.rules.owed:
+            decision = Decision.SURPLUS
         elif self.rules.keep_zero_variance or not _equal(group.rewards):
             decision = Decision.PUBLISH
         elif self._replaced_now >= self.rules.max_replacements:
@@ -159,6 +163,17 @@ class StreamPlan:
             self._equal.append(_equal(rewards))
         filled = outcome == Decision.PUBLISH and equal
         self.ended(turn.ordinal, Decision.FILL if filled else outcome)
+
+    def lost(self, view: View) -> dict[int, Decision]:
+        """Groups in flight that are of no use any more, wherever they end."""
+        self._dropped = view.dropped
+        full = self._live() >= self.rules.owed
+        return {
+            ordinal: Decision.SURPLUS if full else Decision.STALE
+            for ordinal, group in self._groups.items()
+            if group.outcome is None
+            and (full or view.version - group.oldest > self.rules.staleness)
+        }
 
     @property
     def in_flight(self) -> int:

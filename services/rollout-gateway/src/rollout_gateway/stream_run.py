@@ -24,7 +24,11 @@ log = logging.get(__name__)
 WIRE = group_pb2.CancelReason
 UNCLEAN_IN_A_ROW = 10
 """Groups in a row without a clean attempt before a job gives up: something is broken."""
-REASONS = {Decision.REPLACE: CancelReason.ZERO_VARIANCE, Decision.STALE: CancelReason.STALE}
+REASONS = {
+    Decision.REPLACE: CancelReason.ZERO_VARIANCE,
+    Decision.STALE: CancelReason.STALE,
+    Decision.SURPLUS: CancelReason.SURPLUS,
+}
 
 
 class StreamRun:
@@ -53,6 +57,7 @@ class StreamRun:
         self._changed = asyncio.Condition()
         self._view = View(0, 0, 0)
         self._unclean = 0
+        self._running: dict[int, GroupRun] = {}
 
     async def run(self) -> None:
         """Returns when the learner has everything, or the job is stopped and its groups ended."""
@@ -63,6 +68,9 @@ class StreamRun:
             while not self._job.stopping.is_set():
                 await self._readiness.version(self._job)
                 await self._look()
+                for ordinal, decision in self._plan.lost(self._view).items():
+                    if ordinal in self._running:
+                        self._running[ordinal].give_up(REASONS[decision])
                 if await self._is_done():
                     return
                 if self._plan.may_start(self._view):
@@ -94,8 +102,12 @@ class StreamRun:
         async def gate(group: group_pb2.Group) -> CancelReason | None:
             return await self._decide(turn, group)
 
+        run = self._running[turn.ordinal] = GroupRun(
+            self._parts, job, name, task, turn.ordinal, gate
+        )
         with self._readiness.open_group(job):
-            await GroupRun(self._parts, job, name, task, turn.ordinal, gate).run(started)
+            await run.run(started)
+        del self._running[turn.ordinal]
         outcome = job.record.outcomes[name]
         async with self._changed:
             self._plan.ended(turn.ordinal, _label(outcome))
