@@ -89,11 +89,10 @@ def read_campaign(paths: Path | Iterable[Path]) -> Campaign:
     given = [paths] if isinstance(paths, Path) else list(paths)
     campaign = Campaign([file for path in given for file in files_of(path)], [])
     reader = LineReader(f.name for f in fields(AttemptRow))
-    names = [f.name for f in fields(AttemptRow)]
     rewarded: dict[tuple[str, int], str] = {}
     for path in campaign.sources:
         for number, record in reader.read(path):
-            row = AttemptRow(**{name: getattr(record, name) for name in names})
+            row = AttemptRow(**msgspec.structs.asdict(record))
             where, key = f"{path}:{number}", (row.task_id, row.repetition, row.attempt)
             if key in campaign.places:
                 raise duplicate(where, campaign.places[key], key)
