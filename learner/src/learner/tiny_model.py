@@ -33,8 +33,9 @@ MARKS = (
 )
 """Added tokens that stay visible in decoded text, as in Qwen's tokenizers."""
 
-# Letters with a leading space, single digits, punctuation runs, spaces.
-SPLIT = r" ?\p{L}+|\d| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+# Letters with a leading space unless digits follow (an id is the same tokens wherever it stands),
+# single digits, punctuation runs, spaces.
+SPLIT = r" ?\p{L}+(?![\p{L}\p{N}])|\p{L}+|\d| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
 def train_tokenizer(texts: list[str], vocabulary: int = VOCABULARY) -> Tokenizer:
