@@ -77,8 +77,8 @@ def test_a_tokenizer_of_that_text_keeps_the_system_prompt_short(plans: dict):
     assert len(tokenizer.encode(prompt.group()).ids) <= 300
     call = '{"name":"pay","arguments":{"job":"J412","amount":45}}'
     assert len(tokenizer.encode(call).ids) == 19
-    ids = {len(tokenizer.encode(f" J{number}").ids) for number in (100, 555, 987)}
-    assert ids == {4}
+    for number in (100, 555, 987):
+        assert tokenizer.encode(f" J{number}").tokens == ["Ġ", "J", *str(number)]
 
 
 def test_a_domain_without_training_tasks_is_refused(tmp_path: Path):
