@@ -144,6 +144,7 @@ def _run(
     learner: Path,
 ) -> None:
     path = folder.path / "suite.json"
+    jobs = f"{recipe.name}-{folder.id}"
 
     def freeze() -> dict[str, Any]:
         tasks = farm.tasks()
@@ -157,9 +158,7 @@ def _run(
         return {"hash": suite.hash, "tasks": len(suite.tasks), "warning": suite.warning}
 
     def policy() -> dict[str, Any]:
-        now = farm.in_service() or serve_weights(
-            farm, recipe.name, farm.model, folder.path, learner, {}
-        )
+        now = farm.in_service() or serve_weights(farm, jobs, farm.model, folder.path, learner, {})
         return plain_version(now)
 
     def attempts() -> dict[str, Any]:
@@ -176,7 +175,7 @@ def _run(
         f"{pinned['run_id']}",
     )
     plan = Plan(
-        name=recipe.name,
+        name=jobs,
         suite=suite,
         k=recipe.k,
         seed=recipe.seed,

@@ -155,10 +155,10 @@ def probe_(
 def _plan(
     recipe: ProbeRecipe, farm: Farm, folder: CampaignFolder, stages: Stages, learner: Path
 ) -> ProbePlan:
+    jobs = f"{recipe.name}-{folder.id}"
+
     def policy() -> dict[str, Any]:
-        now = farm.in_service() or serve_weights(
-            farm, recipe.name, farm.model, folder.path, learner, {}
-        )
+        now = farm.in_service() or serve_weights(farm, jobs, farm.model, folder.path, learner, {})
         return {
             "policy": plain_version(now),
             "tasks": choose(farm.tasks(), recipe.domain, recipe.tags),
@@ -166,7 +166,7 @@ def _plan(
 
     begun = stages.run(Stage(name="policy", work=policy))
     return ProbePlan(
-        name=recipe.name,
+        name=jobs,
         tasks=begun["tasks"],
         rule=recipe.rule(),
         at_once=recipe.at_once,

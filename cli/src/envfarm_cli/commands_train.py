@@ -111,6 +111,7 @@ class Run:
         narration: Narration,
     ):
         self.recipe, self.farm, self.path = recipe, farm, folder.path
+        self.run_id = f"{recipe.name}-{folder.id}"
         self.stages, self.narration = stages, narration
         self.model = Path(recipe.model) if recipe.model else farm.model
 
@@ -149,7 +150,7 @@ class Run:
     def _plan(self, tasks: list[str]) -> TrainPlan:
         recipe, wanted = self.recipe, self.recipe.train
         return TrainPlan(
-            run_id=recipe.name,
+            run_id=self.run_id,
             tasks=tasks,
             updates=wanted.updates,
             groups_per_update=wanted.groups_per_update,

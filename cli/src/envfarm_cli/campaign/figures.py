@@ -9,7 +9,6 @@ from envfarm.attempt_row import AttemptRow
 
 from envfarm_numbers.counts import CampaignCounts, read_counts
 from envfarm_numbers.estimators import Estimate, Results, results
-from envfarm_numbers.paired import Paired, compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +37,6 @@ def plain_results(found: Results, attempts: int) -> dict[str, Any]:
         "tasks": found.tasks,
         "attempts": attempts,
         "estimates": [estimate.to_dict() for estimate in found.headline()],
-    }
-
-
-def paired(before: Evaluated, after: Evaluated) -> Paired:
-    """After minus before, task by task."""
-    return compare(list(before.counts.tasks.values()), list(after.counts.tasks.values()))
-
-
-def plain_paired(found: Paired) -> dict[str, Any]:
-    first = found.differences[0]
-    return {
-        "pass_at_1_diff": first.value,
-        "ci95": [first.low, first.high],
-        "p_value": first.p_value,
-        "interval": first.interval,
-        "test": first.test,
-        "tasks": found.tasks,
-        "differences": [difference.to_dict() for difference in found.differences],
-        "gained_ever": found.gained_ever,
-        "lost_ever": found.lost_ever,
-        "gained_all": found.gained_all,
-        "lost_all": found.lost_all,
     }
 
 

@@ -8,6 +8,7 @@ results/       one file per finished stage
 
 import fcntl
 import os
+import secrets
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,6 +24,9 @@ class CampaignFolder:
     def __init__(self, path: Path, recipe: Recipe):
         self.path = path.absolute()
         self.recipe = recipe
+        self.id = ""
+        """Made when the folder is; ends the names of its jobs, so that a campaign that begins anew
+        never meets jobs of an earlier one."""
         self._lock = -1
 
     def result(self, stage: str) -> Path:
@@ -67,7 +71,8 @@ class CampaignFolder:
         path, now = self.path / "recipe.json", self.recipe.plain()
         known = read_json(path)
         if known is None:
-            write_json(path, {"recipe_hash": self.recipe.hash, "recipe": now})
+            known = {"id": secrets.token_hex(3), "recipe_hash": self.recipe.hash, "recipe": now}
+            write_json(path, known)
         elif not isinstance(known, dict) or known.get("recipe") != now:
             before = known.get("recipe") if isinstance(known, dict) else None
             changed = differences(before if isinstance(before, dict) else {}, now)
@@ -75,6 +80,7 @@ class CampaignFolder:
                 f"{self.path} was begun with another recipe: {'; '.join(changed[:4])}",
                 hint="choose another --name, or --fresh to put that one aside and begin anew",
             )
+        self.id = str(known.get("id", ""))
 
     def _release(self) -> None:
         if self._lock >= 0:
