@@ -11,19 +11,11 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 _ADDRESS_RULE = r"^(\*\.)?[A-Za-z0-9._-]+(:[0-9]{1,5})?$|^\[[0-9a-fA-F:]+\](:[0-9]{1,5})?$"
 
 
-class EvidenceSettings(ServiceSettings):
-    """What reading evidence takes; shared by serving and ingest."""
+class JudgeSettings(ServiceSettings):
+    """Who answers `rubric` checks."""
 
     model_config = SettingsConfigDict(env_prefix="GRADER_", frozen=True, extra="ignore")
 
-    domains_dir: Path
-    """Folder that holds `<domain>/private/*.yaml`."""
-    golden_dir: Path
-    """Folder of golden snapshots; ingest writes it, serving only reads it."""
-    evidence_token: SecretStr = Field(min_length=16)
-    """The env-servers' grader token."""
-    evidence_timeout_seconds: float = Field(default=15.0, gt=0, le=300)
-    """Deadline of one call to an env-server."""
     judge_url: str = Field(default="", pattern=r"^(https?://[^\s]+)?$")
     """OpenAI-compatible endpoint for `rubric` checks, up to /v1; empty where no task has any."""
     judge_model: str = Field(default="", max_length=200)
@@ -40,6 +32,19 @@ class EvidenceSettings(ServiceSettings):
         if bool(self.judge_url) != bool(self.judge_model):
             raise ValueError("judge_url and judge_model belong together")
         return self
+
+
+class EvidenceSettings(JudgeSettings):
+    """What reading evidence takes; shared by serving and ingest."""
+
+    domains_dir: Path
+    """Folder that holds `<domain>/private/*.yaml`."""
+    golden_dir: Path
+    """Folder of golden snapshots; ingest writes it, serving only reads it."""
+    evidence_token: SecretStr = Field(min_length=16)
+    """The env-servers' grader token."""
+    evidence_timeout_seconds: float = Field(default=15.0, gt=0, le=300)
+    """Deadline of one call to an env-server."""
 
 
 class Settings(EvidenceSettings):

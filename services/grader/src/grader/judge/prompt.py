@@ -34,6 +34,7 @@ PROMPT_VERSION = content_hash([SYSTEM, USER])[:12]
 """Changes with every change of the wording; stated in verdicts and part of each cache key."""
 
 _TOKEN_MAKERS = frozenset("<>[]|＜＞｜［］｟｠‹›«»〈〉《》⟨⟩")
+_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 _INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 
 
@@ -52,8 +53,8 @@ def quoted(text: str) -> str:
 
 
 def _shown(character: str) -> str:
-    if character in '"\\':
-        return "\\" + character
+    if character in _SHORT:
+        return _SHORT[character]
     if character in _TOKEN_MAKERS or unicodedata.category(character) in _INVISIBLE:
         return json.dumps(character)[1:-1] if ord(character) > 126 else f"\\u{ord(character):04x}"
     return character
