@@ -8,6 +8,7 @@ from envfarm_cli.bench.commands import app as bench_app
 from envfarm_cli.commands_demo import demo
 from envfarm_cli.commands_episode import app as episode_app
 from envfarm_cli.commands_eval import eval_
+from envfarm_cli.commands_judge import app as judge_app
 from envfarm_cli.commands_probe import probe_
 from envfarm_cli.commands_stack import down, status, up
 from envfarm_cli.commands_tasks import app as tasks_app
@@ -34,6 +35,7 @@ app.command("probe", epilog=EXIT_CODES)(probe_)
 app.command("eval", epilog=EXIT_CODES)(eval_)
 app.command("train", epilog=EXIT_CODES)(train_)
 app.add_typer(tasks_app, name="tasks")
+app.add_typer(judge_app, name="judge")
 app.add_typer(bench_app, name="bench")
 app.add_typer(episode_app, name="episode")
 
