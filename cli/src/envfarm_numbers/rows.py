@@ -1,7 +1,7 @@
 """Reading attempts.jsonl: every row validated, every refusal names file, line and reason.
 
-A campaign is one file, or a folder with files of that name anywhere below it. A last line without
-its end is one that is being written; it is counted and left out.
+A campaign is one file, or a folder that holds one, or else all files of that name below the folder. A
+last line without its end is one that is being written; it is counted and left out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -68,6 +68,8 @@ class LineReader:
 
 def files_of(path: Path) -> list[Path]:
     """The row files of a campaign in path order; ConfigError when there is none."""
+    if (path / FILE_NAME).is_file():
+        return [path / FILE_NAME]
     if path.is_dir():
         found = sorted(path.rglob(FILE_NAME))
         if not found:

@@ -67,23 +67,35 @@ class Suite:
 
     def to_json(self) -> str:
         """The file's text: same suite, same bytes."""
-        value = {"name": self.name, "hash": self.hash, "tasks": self.tasks, "content": self.content}
+        value = {
+            "name": self.name,
+            "hash": self.hash,
+            "biased": self.biased,
+            "tasks": self.tasks,
+            "content": self.content,
+        }
         return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def read(cls, path: Path, *, biased: bool = False) -> Self:
-        """ConfigError when it is no suite, was edited, or is a selection and `biased` is not asked."""
+        """ConfigError when it is no suite, was edited, or holds selected tasks and `biased` is not
+        asked for."""
         value = read_object(path, "a suite")
+        if (SELECTION_KEY in value or value.get("biased")) and not biased:
+            raise ConfigError(
+                f"{path} is a selection of training tasks, not an evaluation suite",
+                hint="freeze a suite with `envfarm suite freeze`, or say --biased-suite and the "
+                "report will say it, too",
+            )
         if SELECTION_KEY in value:
-            if not biased:
-                raise ConfigError(
-                    f"{path} is a selection of training tasks, not an evaluation suite",
-                    hint="freeze a suite with `envfarm suite freeze`, or say --biased-suite and the "
-                    "report will say it, too",
-                )
             return cls(path.stem, _hashes(path, value), {}, biased=True)
         try:
-            suite = cls(str(value["name"]), _hashes(path, value), dict(value.get("content") or {}))
+            suite = cls(
+                str(value["name"]),
+                _hashes(path, value),
+                dict(value.get("content") or {}),
+                biased=bool(value.get("biased")),
+            )
             known = str(value["hash"])
         except KeyError as error:
             raise ConfigError(f"{path} is no suite: {error} is missing") from error

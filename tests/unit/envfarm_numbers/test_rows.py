@@ -33,6 +33,12 @@ def test_a_folder_is_all_row_files_below_it(tmp_path):
     assert list(read_counts(tmp_path).tasks) == ["orders/a", "orders/b"]
 
 
+def test_a_folder_with_rows_of_its_own_is_those_and_not_what_they_were_made_from(tmp_path):
+    write_rows(tmp_path / "gateway/jobs/1/attempts.jsonl", rows_of({"orders/a": (1, 1)}))
+    write_rows(tmp_path / "attempts.jsonl", rows_of({"orders/a": (1, 1)}))
+    assert len(read_campaign(tmp_path).rows) == 1
+
+
 def test_an_empty_folder_says_what_to_name(tmp_path, reader):
     assert "no attempts.jsonl" in refused(tmp_path, reader)
 

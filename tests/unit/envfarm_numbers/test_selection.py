@@ -237,6 +237,10 @@ def test_a_selection_is_no_suite_unless_asked_for_and_then_says_so(written):
         Suite.read(folder / "train.json")
     suite = Suite.read(folder / "train.json", biased=True)
     assert suite.warning == BIASED and suite.tasks == SelectedTasks.read(folder).tasks
+    (folder / "suite.json").write_text(suite.to_json())
+    with pytest.raises(ConfigError, match="selection of training tasks"):
+        Suite.read(folder / "suite.json")
+    assert Suite.read(folder / "suite.json", biased=True) == suite
 
 
 def test_a_suite_survives_writing_and_no_edit(tmp_path):

@@ -23,11 +23,11 @@ Series = Sequence[tuple[str, str, Keys]]
 """(class of the marks, label, key path)."""
 HEADLINE = ("pass_at_1", "pass_at_k", "pass_hat_k", "observed_all", "ever_passed")
 WHAT = {
-    "pass_at_1": "how often an attempt passes",
-    "pass_at_k": "coverage: a task passes at least once",
-    "pass_hat_k": "repeatability: a task passes every time",
-    "observed_all": "dependable tasks: every attempt passed",
-    "ever_passed": "tasks with at least one pass",
+    "pass_at_1": "an attempt passes",
+    "pass_at_k": "coverage: one of k attempts passes",
+    "pass_hat_k": "repeatability: all of k attempts pass",
+    "observed_all": "dependable: every attempt passed",
+    "ever_passed": "at least one attempt passed",
 }
 
 
@@ -40,7 +40,8 @@ def _estimate_card(data: Any, keys: Keys, what: str) -> Card:
     estimate = lookup(data, pointer(*keys))
     known = estimate["low"] is not None
     return Card(
-        label=f"{estimate['name']}: {what}",
+        label=estimate["name"],
+        what=what,
         number=at(data, *keys, "value", how="percent"),
         low=at(data, *keys, "low", how="percent") if known else None,
         high=at(data, *keys, "high", how="percent") if known else None,

@@ -28,9 +28,12 @@ class Card:
     """A headline figure with its interval and what it is."""
 
     label: str
+    """Its short name."""
     number: Number
     low: Number | None = None
     high: Number | None = None
+    what: str = ""
+    """In plain words, under the name."""
     note: str = ""
     fraction: tuple[Number, Number, str] | None = None
     """Numerator, denominator, unit."""
@@ -127,7 +130,7 @@ def show(value: float | int | str | None, how: Format) -> str:
         return value
     match how:
         case "percent":
-            return f"{value:.2%}".replace("%", " %")
+            return f"{value:.2%}".replace("%", "\N{NO-BREAK SPACE}%")
         case "points":
             return f"{value * 100:+.2f}".replace("-", "−")
         case "count":

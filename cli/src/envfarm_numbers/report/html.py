@@ -98,8 +98,9 @@ def _notice(notice: Notice) -> str:
 
 
 def _card(card: Card) -> str:
+    what = f'<div class="what">{escape(card.what)}</div>' if card.what else ""
     parts = [
-        f'<div class="label">{escape(card.label)}</div>',
+        f'<div class="label">{escape(card.label)}</div>{what}',
         f'<div class="figure">{_cell(card.number)}</div>',
     ]
     if card.low and card.high:

@@ -61,13 +61,14 @@ def _notice(notice: Notice) -> str:
 
 
 def _card(card: Card) -> str:
-    text = f"- **{_plain(card.label)}: {_cell(card.number)}**"
+    what = f" ({_plain(card.what)})" if card.what else ""
+    text = f"- **{_plain(card.label)}{what}: {_cell(card.number)}**"
     if card.low and card.high:
         text += f" [{_cell(card.low)}, {_cell(card.high)}]"
     if card.fraction:
         above, below, unit = card.fraction
         text += f", {_cell(above)} of {_cell(below)} {unit}"
-    return text + (f" ({_plain(card.note)})" if card.note else "")
+    return text + (f". {_plain(card.note)}" if card.note else "")
 
 
 def _table(table: Table) -> str:
