@@ -6,26 +6,20 @@ where things are and when to stop.
 """
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from envfarm.canonical import content_hash
-from envfarm.errors import ConfigError
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     PositiveFloat,
     PositiveInt,
-    ValidationError,
     field_serializer,
     model_validator,
 )
 
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+from learner.config_file import Section, load_as
+from learner.model_config import Layout, Model, Optimizer
 
 
 class Run(Section):
@@ -44,22 +38,9 @@ class Run(Section):
     """A learner that cannot renew its lease for this long stops."""
 
 
-class Model(Section):
-    path: Path
-    """Initial model: config.json, safetensors and tokenizer files."""
-    dtype: Literal["float32"]
-    zero_stage: Literal[0]
-    max_tokens: PositiveInt
-    """Longest trajectory, prompt and response together; a longer one is refused, never cut."""
-
-
-class Batch(Section):
+class Batch(Layout):
     group_size: int = Field(ge=2)
     groups_per_update: PositiveInt
-    micro_batch_tokens: PositiveInt
-    """Rows × longest row of one forward pass, at most."""
-    logprob_tile: PositiveInt
-    """Positions whose logits exist at once."""
 
 
 class Admission(Section):
@@ -74,16 +55,6 @@ class Loss(Section):
     advantage: Literal["centered"]
     clip_low: float = Field(gt=0, lt=1)
     clip_high: PositiveFloat
-
-
-class Optimizer(Section):
-    kind: Literal["adamw"]
-    lr: PositiveFloat
-    betas: tuple[float, float]
-    eps: PositiveFloat
-    weight_decay: float = Field(ge=0)
-    grad_norm: PositiveFloat
-    """Gradients are scaled down to this norm."""
 
 
 class Sampling(Section):
@@ -161,8 +132,6 @@ class Config(Section):
     def _fields_fit_together(self) -> Self:
         waiting = self.run.checkpoint_every * self.batch.groups_per_update
         refusals = {
-            "batch.micro_batch_tokens is below model.max_tokens: the longest trajectory does not "
-            "fit": self.batch.micro_batch_tokens < self.model.max_tokens,
             "sampling.max_prompt_tokens + max_response_tokens is above model.max_tokens": (
                 self.sampling.max_prompt_tokens + self.sampling.max_response_tokens
                 > self.model.max_tokens
@@ -184,9 +153,6 @@ class Config(Section):
             'stream.store "dir" needs stream.store_dir, and "redis" takes none': (
                 (self.stream.store == "dir") != (self.stream.store_dir is not None)
             ),
-            "optimizer.betas must lie in [0, 1)": not all(
-                0 <= beta < 1 for beta in self.optimizer.betas
-            ),
         }
         for sentence, refused in refusals.items():
             if refused:
@@ -198,8 +164,7 @@ class Config(Section):
         parts = self.model_dump(mode="json")
         return {
             "seed": parts["seed"],
-            "dtype": parts["model"]["dtype"],
-            "max_tokens": parts["model"]["max_tokens"],
+            "model": {key: parts["model"][key] for key in ("dtype", "zero_stage", "max_tokens")},
             "publish_every": parts["publish"]["every"],
             **{name: parts[name] for name in ("batch", "admission", "loss", "optimizer")},
             "sampling": parts["sampling"],
@@ -211,34 +176,4 @@ class Config(Section):
 
 def load(path: Path, overrides: list[str]) -> Config:
     """Read the file, apply `a.b=value` in order; ConfigError names each key that is wrong."""
-    try:
-        values = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"cannot read the configuration {path}: {error}") from error
-    for override in overrides:
-        _apply(values, override)
-    try:
-        return Config.model_validate(values)
-    except ValidationError as error:
-        lines = [
-            f"{'.'.join(map(str, item['loc'])) or 'configuration'}: "
-            + item["msg"].removeprefix("Value error, ")
-            for item in error.errors()
-        ]
-        raise ConfigError(f"{path}: " + "; ".join(lines)) from error
-
-
-def _apply(values: dict[str, Any], override: str) -> None:
-    key, separator, text = override.partition("=")
-    if not separator or not key:
-        raise ConfigError(f"--set {override}: write it as section.key=value")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    *sections, name = key.split(".")
-    for section in sections:
-        values = values.setdefault(section, {})
-        if not isinstance(values, dict):
-            raise ConfigError(f"--set {override}: {section} is not a section")
-    values[name] = value
+    return load_as(Config, path, overrides)

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from learner.group import Attempt, Span, TakenGroup
 
-_SCORED = {
+SCORED = {
     trajectory_pb2.ROLLOUT_STATUS_COMPLETED,
     trajectory_pb2.ROLLOUT_STATUS_TRUNCATED_TOKENS,
     trajectory_pb2.ROLLOUT_STATUS_TRUNCATED_TURNS,
@@ -56,7 +56,7 @@ def _attempt(rollout: group_pb2.Rollout) -> Attempt:
         initial_state_hash=verdict.initial_state_hash,
         renderer_hash=trajectory.renderer_hash,
         sampling_hash=trajectory.sampling_hash,
-        scored_status=trajectory.status in _SCORED,
+        scored_status=trajectory.status in SCORED,
         graded=verdict.status == verdict_pb2.VERDICT_STATUS_GRADED,
         reward=verdict.reward if verdict.HasField("reward") else None,
         token_ids=np.array(trajectory.token_ids, dtype=np.int64),

@@ -9,36 +9,48 @@ import math
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from envfarm.errors import CheckpointError, ConfigError, LearnerError
 from torch import Tensor
-from torch._C._distributed_c10d import HashStore
 
-from learner import settings
-from learner.batch import Batch, MicroBatch
-from learner.config import Config
-from learner.logprobs import TokenScorer
-from learner.loss import LossParts, token_mean
+from learner import attention, process_group
+from learner.logprobs import Entropy, TokenScorer
+from learner.micro_batch import MicroBatch
+from learner.model_config import Layout, Model, Optimizer
 
 # DeepSpeed's logger keeps the stdout that it finds at import; ours is for results.
 with redirect_stdout(sys.stderr):
     import deepspeed
-    from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+    from transformers import (
+        AttentionInterface,
+        AutoConfig,
+        AutoModelForCausalLM,
+        PretrainedConfig,
+        PreTrainedModel,
+    )
     from transformers.utils.logging import disable_progress_bar
 
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
-def deepspeed_config(config: Config) -> dict[str, Any]:
+
+def deepspeed_config(model: Model, optimizer: Optimizer) -> dict[str, Any]:
     """Everything DeepSpeed is told; no scaling of ours is left to its defaults."""
+    zero: dict[str, Any] = {"stage": model.zero_stage}
+    if model.offload in ("optimizer", "all"):
+        zero["offload_optimizer"] = {"device": "cpu"}
+    if model.offload == "all":
+        zero["offload_param"] = {"device": "cpu"}
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
         "managed_gradient_accumulation": False,
-        "gradient_clipping": config.optimizer.grad_norm,
-        "zero_optimization": {"stage": config.model.zero_stage},
+        # Stage 0 clips in a hook of ours, in the gradients' own precision.
+        "gradient_clipping": optimizer.grad_norm if model.zero_stage else 0.0,
+        "zero_optimization": zero,
+        "bf16": {"enabled": model.dtype == "bfloat16"},
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 10**9,
@@ -46,93 +58,108 @@ def deepspeed_config(config: Config) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PassResult:
-    """Forward and backward of one update; the optimizer has not moved yet."""
-
-    loss: float
-    clip_share: float
-    mismatch_gap: float
-    """Largest |engine − learner| on tokens of the current version; 0 when there were none."""
-
-
 class TrainerEngine:
-    """One process's share of training. Not thread-safe."""
+    """One process's share of training. Not thread-safe; every rank calls the same methods in the
+    same order."""
 
-    def __init__(self, config: Config):
-        self.config = config
-        torch.manual_seed(config.seed)
-        self.model = load_model(config.model.path)
-        optimizer = torch.optim.AdamW(
+    def __init__(self, model: Model, layout: Layout, optimizer: Optimizer, seed: int):
+        process_group.join()
+        torch.manual_seed(seed)
+        self.settings = model
+        self.model = load_model(model, layout)
+        self._optimizer_settings = optimizer
+        self._norm = math.nan
+        self._adamw = torch.optim.AdamW(
             self.model.parameters(),
-            lr=config.optimizer.lr,
-            betas=config.optimizer.betas,
-            eps=config.optimizer.eps,
-            weight_decay=config.optimizer.weight_decay,
+            lr=optimizer.lr,
+            betas=optimizer.betas,
+            eps=optimizer.eps,
+            weight_decay=optimizer.weight_decay,
         )
-        _join_group_of_one()
+        if model.zero_stage == 0:
+            self._adamw.register_step_pre_hook(self._clip)
         self._deepspeed: Any = deepspeed.initialize(
-            model=TokenScorer(self.model, config.batch.logprob_tile),
-            optimizer=optimizer,  # pyright: ignore[reportArgumentType]
-            config=deepspeed_config(config),
+            model=TokenScorer(self.model, layout.logits_at_once),
+            optimizer=self._adamw,  # pyright: ignore[reportArgumentType]
+            config=deepspeed_config(model, optimizer),
         )[0]
-        self._deepspeed.eval()  # GRPO trains the policy that sampled: no dropout
+        # Gradient checkpointing works in training mode only; without dropout the modes agree.
+        self._deepspeed.train()
 
     @property
     def vocabulary(self) -> int:
-        return self.model.get_input_embeddings().num_embeddings  # pyright: ignore[reportReturnType, reportAttributeAccessIssue]
+        return self.model.config.vocab_size
 
-    def forward_backward(self, batch: Batch, *, current_version: int | None) -> PassResult:
-        """Gradients of the whole update. `current_version` is the number whose weights these are
-        exactly, or None when no engine has them."""
-        parts = []
-        gap = 0.0
-        for micro_batch in batch.micro_batches:
-            logprobs = self.score(micro_batch)
-            part = self._loss(micro_batch, logprobs, batch.tokens)
-            # DeepSpeed averages over data-parallel ranks; the denominator is the global sum.
-            self._deepspeed.backward(part.loss * self._deepspeed.dp_world_size, scale_wrt_gas=False)
-            parts.append(part)
-            gap = max(gap, _gap(micro_batch, logprobs.detach(), current_version))
-        return PassResult(
-            loss=sum(float(part.loss.detach()) for part in parts),
-            clip_share=sum(part.clipped for part in parts) / max(batch.tokens, 1),
-            mismatch_gap=gap,
-        )
+    @property
+    def ranks(self) -> int:
+        """Ranks that share each update's micro-batches."""
+        return self._deepspeed.dp_world_size
 
-    def score(self, micro_batch: MicroBatch) -> Tensor:
-        """[N] log-probabilities of the sampled tokens, with a graph."""
+    def score(self, micro_batch: MicroBatch, entropy: Entropy = "off") -> Tensor:
+        """[2, N]: log-probabilities of the targets, with a graph, and entropies."""
+        device = self._deepspeed.device
         return self._deepspeed(
-            micro_batch.token_ids,
-            micro_batch.attention_mask,
-            micro_batch.targets,
-            micro_batch.sampled,
+            micro_batch.token_ids.to(device),
+            micro_batch.positions.to(device),
+            micro_batch.lengths if micro_batch.packed else None,
+            micro_batch.predicts.to(device),
+            micro_batch.targets.to(device),
+            entropy,
         )
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of this rank's share of the loss; shares of all ranks are summed."""
+        # DeepSpeed averages over data-parallel ranks; our denominator is global already.
+        self._deepspeed.backward(loss * self.ranks, scale_wrt_gas=False)
 
     def step(self) -> float:
-        """Clip, move the optimizer, clear the gradients; returns the norm before clipping."""
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        norm = float(torch.nn.utils.get_total_norm(gradients))
+        """Reduce, clip, move the optimizer, clear the gradients; returns the norm before clipping.
+
+        Raises LearnerError when the norm is not finite; then nothing may be kept of the model.
+        """
+        self._deepspeed.step()
+        norm = self._deepspeed.get_global_grad_norm() if self.settings.zero_stage else self._norm
+        norm = float(norm)
         if not math.isfinite(norm):
             raise LearnerError(
-                f"the gradient norm is {norm}: the optimizer was not moved",
+                f"the gradient norm is {norm}: nothing of this update was kept",
                 hint="look at the last batch's log-probabilities and at the learning rate",
             )
-        self._deepspeed.step()
         return norm
 
-    def drop_gradients(self) -> None:
-        self._deepspeed.zero_grad()
+    def set_learning_rate(self, rate: float) -> None:
+        for group in self._deepspeed.optimizer.param_groups:
+            group["lr"] = rate
 
     @torch.no_grad()
     def probe(self, token_ids: Sequence[int]) -> list[float]:
         """[T-1] log p(token t+1 | tokens up to t) of one sequence, in float32."""
-        ids = torch.tensor([list(token_ids)])
-        every = torch.ones((1, ids.shape[1] - 1), dtype=torch.bool)
-        return self._deepspeed(ids, torch.ones_like(ids), ids[:, 1:], every).tolist()
+        device = self._deepspeed.device
+        ids = torch.tensor([list(token_ids)], device=device)
+        count = ids.shape[1]
+        positions = torch.arange(count, device=device)
+        scores = self._deepspeed(ids, positions[None], None, positions[:-1], ids[0, 1:], "off")
+        return scores[0].float().tolist()
+
+    def weights(self) -> dict[str, Tensor]:
+        """Every parameter and buffer, whole, in main memory; empty on ranks other than 0."""
+        if self.settings.zero_stage < 3:
+            state = self.model.state_dict()
+        else:
+            state = {}
+            # One at a time: the whole model need not fit beside its shards.
+            for name, parameter in self.model.named_parameters(remove_duplicate=False):
+                with deepspeed.zero.GatheredParameters([parameter]):
+                    if process_group.rank() == 0:
+                        state[name] = parameter.detach().cpu().clone()
+        if process_group.rank() != 0:
+            return {}
+        if self.model.config.tie_word_embeddings:
+            state.pop("lm_head.weight", None)
+        return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}
 
     def save(self, folder: Path) -> None:
-        """DeepSpeed's own checkpoint under `folder`/state."""
+        """DeepSpeed's own checkpoint under `folder`/state; every rank writes its part."""
         self._deepspeed.save_checkpoint(str(folder), tag="state", save_latest=False)
 
     def load(self, folder: Path) -> None:
@@ -141,50 +168,60 @@ class TrainerEngine:
         if path is None:
             raise CheckpointError(f"DeepSpeed found no checkpoint in {folder}")
 
-    def _loss(self, micro_batch: MicroBatch, logprobs: Tensor, update_tokens: int) -> LossParts:
-        return token_mean(
-            logprobs,
-            micro_batch.old_logprobs[micro_batch.sampled],
-            micro_batch.advantages[micro_batch.sampled],
-            clip_low=self.config.loss.clip_low,
-            clip_high=self.config.loss.clip_high,
-            update_tokens=update_tokens,
-        )
+    def _clip(self, *_: object) -> None:
+        """Before AdamW moves, on reduced gradients: raising here leaves the model untouched."""
+        parameters = [p for p in self.model.parameters() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])  # pyright: ignore
+        self._norm = float(norm)
+        if not math.isfinite(self._norm):
+            raise LearnerError(
+                f"the gradient norm is {self._norm}: the optimizer was not moved",
+                hint="look at the last batch's log-probabilities and at the learning rate",
+            )
+        torch.nn.utils.clip_grads_with_norm_(parameters, self._optimizer_settings.grad_norm, norm)
 
 
-def load_model(path: Path) -> PreTrainedModel:
-    """A causal language model in float32 from a local folder; ConfigError when it cannot be."""
+def load_model(settings: Model, layout: Layout) -> PreTrainedModel:
+    """A causal language model from a local folder; ConfigError when it cannot be had, or when the
+    layout is not proved for its architecture."""
     disable_progress_bar()
+    path = settings.path
     try:
         shape = AutoConfig.from_pretrained(path, local_files_only=True)
-        return AutoModelForCausalLM.from_pretrained(
+        _require_proved(shape, layout)
+        AttentionInterface.register(attention.NAME, attention.attend)
+        model = AutoModelForCausalLM.from_pretrained(
             path,
             config=shape,
-            dtype=torch.float32,
+            dtype=DTYPES[settings.dtype],
             local_files_only=True,
             use_safetensors=True,
-            attn_implementation="sdpa",
+            attn_implementation=attention.NAME,
         )
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"model.path: cannot load a model from {path}: {str(error).splitlines()[0]}"
         ) from error
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0  # the policy that sampled has none
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = 0.0  # pyright: ignore[reportArgumentType]
+    if settings.gradient_checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    return model
 
 
-def _gap(micro_batch: MicroBatch, logprobs: Tensor, current_version: int | None) -> float:
-    if current_version is None:
-        return 0.0
-    current = micro_batch.versions[micro_batch.sampled] == current_version
-    gaps = (logprobs - micro_batch.old_logprobs[micro_batch.sampled]).abs()[current]
-    return float(gaps.max()) if gaps.numel() else 0.0
-
-
-def _join_group_of_one() -> None:
-    """A process group without a port: DeepSpeed takes over the one that torch has."""
-    if not torch.distributed.is_initialized():
-        torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
-    settings.declare_local_rank()
-    settings.find_built_ops()
-    # One process shares memory with nobody.
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # pyright: ignore[reportAttributeAccessIssue]
-    deepspeed.init_distributed(dist_backend="gloo", auto_mpi_discovery=False)
+def _require_proved(shape: PretrainedConfig, layout: Layout) -> None:
+    proved = attention.ARCHITECTURES.get(shape.model_type)
+    if proved is None:
+        raise ConfigError(
+            f"model.path: the architecture {shape.model_type!r} is not proved with this learner",
+            hint=f"proved are {', '.join(sorted(attention.ARCHITECTURES))}",
+        )
+    if layout.layout == "packed" and not proved.packing:
+        raise ConfigError(
+            f"batch.layout: packing leaks between lines in {shape.model_type!r} (linear attention "
+            "carries its state on)",
+            hint='set layout = "padded"',
+        )

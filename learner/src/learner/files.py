@@ -32,9 +32,14 @@ def commit_folder(temporary: Path, final: Path) -> None:
     sync_folder(final.parent)
 
 
+def partial(final: Path) -> Path:
+    """Where a folder is filled before it gets its name."""
+    return final.with_name(f".{final.name}.partial")
+
+
 def fresh_folder(final: Path) -> Path:
     """An empty folder beside `final` to fill and commit; a leftover of a crash is removed."""
-    temporary = final.with_name(f".{final.name}.partial")
+    temporary = partial(final)
     if temporary.exists():
         shutil.rmtree(temporary)
     temporary.mkdir(parents=True)

@@ -1,44 +1,66 @@
-"""Log-probabilities of chosen tokens, without the logits of a whole sequence at once.
+"""Log-probabilities of targets, without the logits of a whole sequence at once.
 
-Shapes: B rows, T positions, H hidden size, V vocabulary, N chosen positions. The model's body runs
-over [B, T]; only the N chosen hidden states meet the output layer, `tile` at a time, and each
-tile's [tile, V] logits are made again in the backward pass instead of being kept.
+Shapes: B rows, T positions, H hidden size, V vocabulary, N targets. The model's body runs over
+[B, T]; only the N hidden states that predict a target meet the output layer, a tile at a time, and
+each tile's [n, V] logits are made again in the backward pass instead of being kept. A tile has as
+many positions as make `logits_at_once` logits, so memory does not grow with the vocabulary.
 """
+
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+Entropy = Literal["off", "watch", "learn"]
+"""Not computed; computed without a gradient; part of the loss."""
+
 
 class TokenScorer(nn.Module):
     """A causal language model seen as a function from tokens to log-probabilities of targets."""
 
-    def __init__(self, language_model: nn.Module, tile: int):
+    def __init__(self, language_model: nn.Module, logits_at_once: int):
         super().__init__()
         self.language_model = language_model
-        self.tile = tile
+        self.logits_at_once = logits_at_once
 
     def forward(
-        self, token_ids: Tensor, attention_mask: Tensor, targets: Tensor, chosen: Tensor
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        line_lengths: tuple[int, ...] | None,
+        predicts: Tensor,
+        targets: Tensor,
+        entropy: Entropy,
     ) -> Tensor:
-        """[N] raw log p(target) in row order where `chosen` [B, T-1] is true."""
+        """[2, N]: raw log p(target), and the entropy of the distribution it was drawn from, in
+        nats (zeros when off). `line_lengths` is None for padded rows."""
         body: nn.Module = self.language_model.model  # pyright: ignore[reportAssignmentType]
+        known = {} if line_lengths is None else {"line_lengths": line_lengths}
         hidden = body(
-            input_ids=token_ids, attention_mask=attention_mask, use_cache=False
-        ).last_hidden_state
-        picked, wanted = hidden[:, :-1][chosen], targets[chosen]  # [N, H], [N]
-        if not len(wanted):
+            input_ids=token_ids, position_ids=positions, use_cache=False, **known
+        ).last_hidden_state.flatten(0, 1)  # [B·T, H]
+        if not len(targets):
             # Touches every parameter with weight zero, so that ranks stay in step.
-            return (hidden.sum() + self._score(hidden[:1, 0], targets[:1, 0]).sum()) * picked[:, 0]
+            return (self._score(hidden[:1], token_ids[0, :1], "off") * 0)[:, :0]
+        picked = hidden[predicts]  # [N, H]
+        tile = max(1, self.logits_at_once // self.language_model.config.vocab_size)  # pyright: ignore
         parts = [
-            checkpoint(self._score, picked[i : i + self.tile], wanted[i : i + self.tile],
+            checkpoint(self._score, picked[i : i + tile], targets[i : i + tile], entropy,
                        use_reentrant=False)
-            for i in range(0, len(wanted), self.tile)
+            for i in range(0, len(targets), tile)
         ]  # fmt: skip
-        return torch.cat(parts)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return torch.cat(parts, dim=1)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
-    def _score(self, hidden: Tensor, targets: Tensor) -> Tensor:
+    def _score(self, hidden: Tensor, targets: Tensor, entropy: Entropy) -> Tensor:
         head: nn.Module = self.language_model.lm_head  # pyright: ignore[reportAssignmentType]
         logits = head(hidden)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # [n, V]
-        return logits.gather(-1, targets[:, None]).squeeze(-1) - logits.logsumexp(-1)
+        total = logits.logsumexp(-1)
+        logprobs = logits.gather(-1, targets[:, None]).squeeze(-1) - total
+        if entropy == "off":
+            return torch.stack([logprobs, torch.zeros_like(logprobs)])
+        with torch.set_grad_enabled(entropy == "learn" and torch.is_grad_enabled()):
+            mean_logit = ((logits - total[:, None]).exp() * logits).sum(-1)
+            spread = total - mean_logit
+        return torch.stack([logprobs, spread])

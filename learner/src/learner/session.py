@@ -29,7 +29,6 @@ SOCKET_SECONDS = 5.0
 
 def run(config: Config, stop: threading.Event) -> None:
     """One process's life; raises EnvfarmError for everything that has a name."""
-    settings.require_single_process()
     token = settings.gateway_token(config.gateway.token_file)
     run_dir = config.run.dir
     _write_config(config)
@@ -40,7 +39,7 @@ def run(config: Config, stop: threading.Event) -> None:
     if not lease.take(stop):
         return
     try:
-        engine = TrainerEngine(config)
+        engine = TrainerEngine(config.model, config.batch, config.optimizer, config.seed)
         progress, ledger = checkpoint.load(
             checkpoints(run_dir), engine, recipe_hash=config.recipe_hash()
         ) or (Progress(), Ledger([]))

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from envfarm.errors import ConfigError
@@ -29,14 +30,25 @@ def gateway_token(token_file: Path | None) -> str:
     return token
 
 
-def require_single_process() -> None:
-    """Raise ConfigError under a launcher that starts more than one rank: that is not proved yet."""
-    world = os.environ.get("WORLD_SIZE", "1")
-    if world != "1":
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """Which of how many ranks a launcher made this process."""
+
+    rank: int
+    ranks: int
+
+
+def launched() -> Launched | None:
+    """What torchrun or DeepSpeed's launcher said; None when nothing launched us."""
+    if "WORLD_SIZE" not in os.environ:
+        return None
+    try:
+        return Launched(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    except (KeyError, ValueError) as error:
         raise ConfigError(
-            f"WORLD_SIZE is {world}: this learner runs as one process",
-            hint="start it as `python -m learner train`, without a launcher",
-        )
+            "WORLD_SIZE is set, but RANK or WORLD_SIZE is no number",
+            hint="start more than one rank with torchrun or deepspeed, one without a launcher",
+        ) from error
 
 
 def declare_local_rank() -> None:

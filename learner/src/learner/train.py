@@ -27,6 +27,7 @@ from learner.ledger import BAD, DUPLICATE, TRAINED, Ledger, Record
 from learner.metrics import LearnerMetrics
 from learner.publication import Publication
 from learner.stream import Entry, GroupStream
+from learner.update import forward_backward
 
 Taken = list[tuple[Entry, TakenGroup]]
 
@@ -57,7 +58,7 @@ class Trainer:
             if taken is None:
                 break
             self.metrics.phase("wait", time.monotonic() - started)
-            batch = make_batch([group for _, group in taken], config.batch.micro_batch_tokens)
+            batch = make_batch([group for _, group in taken])
             self.step(batch, taken)
             update = self.publication.prepare() if self._due(config.publish.every) else None
             if self._due(config.run.checkpoint_every):
@@ -137,8 +138,11 @@ class Trainer:
         """One update: gradients, the check against the engines, the optimizer, the record."""
         progress, started = self.progress, time.monotonic()
         same_weights = progress.unpublished_steps == 0
-        result = self.engine.forward_backward(
-            batch, current_version=progress.version if same_weights else None
+        result = forward_backward(
+            self.engine,
+            batch,
+            self.config,
+            current_version=progress.version if same_weights else None,
         )
         tolerance = self.config.admission.mismatch_tolerance
         if result.mismatch_gap > tolerance:
@@ -153,8 +157,6 @@ class Trainer:
         if batch.has_signal:
             norm = self.engine.step()
             progress.unpublished_steps += 1
-        else:
-            self.engine.drop_gradients()
         self.metrics.phase("optimizer", time.monotonic() - started)
         for entry, _ in taken:
             self._record(entry, TRAINED, "")

@@ -1,70 +1,29 @@
 """Publishing a policy version: a folder that engines can load, and its announcement.
 
-    <run>/weights/<number>/    config.json, model.safetensors, tokenizer files
-
-weights_hash is the SHA-256 over the safetensors files' hex digests, in name order, joined by
-newlines. The same parameters give the same bytes, so a learner that repeats a lost step publishes
-the same hash again.
+<run>/weights/<number>/    config.json, model.safetensors, tokenizer files
 """
 
-import hashlib
 import random
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import grpc
 from envfarm.errors import WIRE, EngineError, EnvfarmError, from_rpc
 from envfarm.v1 import gateway_service_pb2, gateway_service_pb2_grpc, policy_pb2
-from safetensors.torch import save_file
 
+from learner import served_folder
 from learner.engine import TrainerEngine
-from learner.files import commit_folder, discard_folder, file_digest, fresh_folder
+from learner.files import discard_folder
 
 RETRY_SECONDS = 0.5
-_COPIED = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
-)
 
 
 def export(run_dir: Path, engine: TrainerEngine, number: int, keep: int) -> tuple[Path, str]:
     """Write version `number`; returns its folder and weights hash. Keeps the newest `keep`."""
     final = run_dir / "weights" / str(number)
-    temporary = fresh_folder(final)
-    tensors = {
-        name: tensor.detach().contiguous().clone()
-        for name, tensor in engine.model.state_dict().items()
-    }
-    if engine.model.config.tie_word_embeddings:
-        tensors.pop("lm_head.weight", None)
-    save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
-    (temporary / "model.safetensors").chmod(0o644)
-    for name in _COPIED:
-        source = engine.config.model.path / name
-        if source.exists():
-            shutil.copyfile(source, temporary / name)
-    digest = weights_hash(temporary)
-    # An engine may be reading a folder of the same content: leave it in place.
-    if final.exists() and weights_hash(final) == digest:
-        shutil.rmtree(temporary)
-    else:
-        commit_folder(temporary, final)
+    digest = served_folder.write(final, engine.weights(), engine.settings.path)
     _prune(final.parent, newest=number, keep=keep)
     return final, digest
-
-
-def weights_hash(folder: Path) -> str:
-    """SHA-256 (hex) over the safetensors files' digests, in name order."""
-    lines = [file_digest(path) for path in sorted(folder.glob("*.safetensors"))]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def probe_tokens(count: int, vocabulary: int, seed: int) -> list[int]:

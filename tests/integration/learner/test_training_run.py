@@ -8,7 +8,7 @@ import redis
 from envfarm import streams
 from envfarm_common.binaries import RedisServer
 
-from learner.weights import weights_hash
+from learner.served_folder import weights_hash
 from tests.support.groups import make_group, policy, publish
 from tests.support.learner_process import LearnerProcess
 from tests.support.polling import wait_until

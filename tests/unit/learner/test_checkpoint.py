@@ -8,6 +8,7 @@ from envfarm.errors import CheckpointError
 
 from learner import checkpoint
 from learner.checkpoint import Progress
+from learner.files import discard_folder
 from learner.ledger import Ledger, Record
 
 
@@ -74,7 +75,7 @@ def test_only_so_many_are_kept(tmp_path: Path):
     assert sorted(p.name for p in tmp_path.iterdir() if p.is_dir()) == names[-2:]
 
 
-@pytest.mark.parametrize("name", ["state/model.bin", "groups.jsonl", "rng.bin"])
+@pytest.mark.parametrize("name", ["state/model.bin", "groups.jsonl", "rng-0.bin"])
 def test_a_truncated_file_is_named(tmp_path: Path, name: str):
     path = save(tmp_path, 1) / name
     path.write_bytes(path.read_bytes()[:-1])
@@ -112,7 +113,7 @@ def test_nothing_is_loaded_before_all_is_verified(tmp_path: Path):
 
 def test_a_checkpoint_that_latest_names_and_is_gone_is_refused(tmp_path: Path):
     save(tmp_path, 1)
-    checkpoint.discard_folder(save(tmp_path, 2))
+    discard_folder(save(tmp_path, 2))
     with pytest.raises(CheckpointError, match="latest names checkpoint-000002, which is missing"):
         load(tmp_path)
 

@@ -4,10 +4,11 @@ import errno
 from pathlib import Path
 
 import pytest
+from envfarm.errors import ConfigError
 
 from learner.__main__ import main
 from learner.config import load
-from learner.settings import TOKEN_VARIABLE, gateway_token, require_single_process
+from learner.settings import TOKEN_VARIABLE, Launched, gateway_token, launched
 
 TINY = str(Path(__file__).parents[3] / "learner/configs/tiny-cpu.toml")
 
@@ -53,14 +54,20 @@ def test_the_token_comes_from_the_file_first(tmp_path: Path, monkeypatch: pytest
     assert gateway_token(None) == "from-environment"
 
 
-def test_no_token_and_a_launcher_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from envfarm.errors import ConfigError
-
+def test_no_token_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     with pytest.raises(ConfigError, match="no token for the gateway"):
         gateway_token(None)
     with pytest.raises(ConfigError, match="cannot read"):
         gateway_token(tmp_path / "absent")
+
+
+def test_a_launcher_is_told_by_its_variables(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert launched() is None
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="WORLD_SIZE is 2"):
-        require_single_process()
+    monkeypatch.setenv("RANK", "1")
+    assert launched() == Launched(1, 2)
+    monkeypatch.setenv("RANK", "one")
+    with pytest.raises(ConfigError, match="WORLD_SIZE is set"):
+        launched()

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 from envfarm.canonical import bytes_hash
+from envfarm.errors import LearnerError
 
-from learner.batch import make_batch
-from learner.config import load
+from learner.batch import Batch, make_batch
+from learner.config import Config, load
 from learner.decode import decode
 from learner.engine import TrainerEngine
+from learner.update import PassResult, forward_backward
 from tests.support.groups import make_group, policy
 from tests.support.learner_process import CONFIG, ROOT, make_tiny_model
 from tests.support.recording_gateway import score_with
@@ -45,25 +47,35 @@ def scored(model: Path):
     return group
 
 
+class Trainee:
+    """An engine with the configuration that made it."""
+
+    def __init__(self, config: Config):
+        self.config = config
+        self.engine = TrainerEngine(config.model, config.batch, config.optimizer, config.seed)
+
+    def gradients(self, batch: Batch, version: int | None = None) -> PassResult:
+        return forward_backward(self.engine, batch, self.config, current_version=version)
+
+    def weights(self) -> torch.Tensor:
+        return torch.cat([p.detach().flatten().clone() for p in self.engine.model.parameters()])
+
+
 @pytest.fixture
-def engine(model: Path) -> TrainerEngine:
-    overrides = [f"model.path={model}", "optimizer.lr=1e-3"]
-    return TrainerEngine(load(CONFIG, overrides))
+def trainee(model: Path) -> Trainee:
+    overrides = [f"model.path={model}", "optimizer.lr=1e-3", "batch.micro_batch_tokens=100"]
+    return Trainee(load(CONFIG, overrides))
 
 
-def weights(engine: TrainerEngine) -> torch.Tensor:
-    return torch.cat([p.detach().flatten().clone() for p in engine.model.parameters()])
-
-
-def test_ten_updates_give_the_committed_losses(engine: TrainerEngine, scored):
+def test_ten_updates_give_the_committed_losses(trainee: Trainee, scored):
     lines = []
     for index in range(10):
-        batch = make_batch([scored(index, REWARDS[index % 3])], 160)
-        assert len(batch.micro_batches) > 1
-        result = engine.forward_backward(batch, current_version=0 if index == 0 else None)
+        batch = make_batch([scored(index, REWARDS[index % 3])])
+        assert sum(map(len, batch.lines)) > 100
+        result = trainee.gradients(batch, 0 if index == 0 else None)
         if index == 0:
             assert result.mismatch_gap < 1e-5
-        lines.append((result.loss, engine.step()))
+        lines.append((result.loss, trainee.engine.step()))
     text = "".join(f"{loss:.6e} {norm:.6e}\n" for loss, norm in lines)
     if os.environ.get("REWRITE_GOLDEN"):
         GOLDEN.write_text("# loss, gradient norm before clipping; one update a line\n" + text)
@@ -74,48 +86,49 @@ def test_ten_updates_give_the_committed_losses(engine: TrainerEngine, scored):
         assert ours == pytest.approx(golden, rel=1e-3, abs=1e-7)
 
 
-def test_one_step_is_the_textbook_adamw_on_the_clipped_gradient(engine: TrainerEngine, scored):
-    batch = make_batch([scored(1, REWARDS[0])], 10_000)
-    before = weights(engine)
-    engine.forward_backward(batch, current_version=None)
-    gradient = torch.cat([p.grad.flatten().clone() for p in engine.model.parameters()])  # pyright: ignore
-    norm = engine.step()
+def test_one_step_is_the_textbook_adamw_on_the_clipped_gradient(trainee: Trainee, scored):
+    batch = make_batch([scored(1, REWARDS[0])])
+    before = trainee.weights()
+    trainee.gradients(batch)
+    gradient = torch.cat([p.grad.flatten().clone() for p in trainee.engine.model.parameters()])  # pyright: ignore
+    norm = trainee.engine.step()
     assert norm == pytest.approx(float(gradient.double().norm()), rel=1e-5)
     clipped = gradient * min(1.0, 1.0 / norm)
     # First step of Adam: both bias corrections cancel, so m/(√v + ε) = g/(|g| + ε).
     expected = before - 1e-3 * clipped / (clipped.abs() + 1e-8)
-    assert torch.allclose(weights(engine), expected, rtol=0, atol=2e-6)
+    assert torch.allclose(trainee.weights(), expected, rtol=0, atol=2e-6)
+    assert all(p.grad is None or not p.grad.any() for p in trainee.engine.model.parameters())
 
 
-def test_gradients_do_not_leak_into_the_next_update(engine: TrainerEngine, scored):
-    flat = make_batch([scored(2, [1.0] * 8)], 160)
+def test_a_batch_without_a_signal_makes_no_gradient(trainee: Trainee, scored):
+    flat = make_batch([scored(2, [1.0] * 8)])
     assert not flat.has_signal
-    before = weights(engine)
-    result = engine.forward_backward(flat, current_version=None)
+    before = trainee.weights()
+    result = trainee.gradients(flat, 0)
     assert result.loss == 0.0
-    engine.drop_gradients()
-    assert torch.equal(weights(engine), before)
-    signal = make_batch([scored(3, REWARDS[1])], 160)
-    engine.forward_backward(signal, current_version=None)
-    once = engine.step()
-    engine.forward_backward(signal, current_version=None)
-    engine.drop_gradients()
-    assert once > 0
-    assert all(p.grad is None or not p.grad.any() for p in engine.model.parameters())
+    assert 0.0 < result.mismatch_gap < 1e-5
+    assert torch.equal(trainee.weights(), before)
+    assert all(p.grad is None or not p.grad.any() for p in trainee.engine.model.parameters())
 
 
-def test_the_gap_looks_at_tokens_of_the_current_version_only(engine: TrainerEngine, scored):
-    batch = make_batch([scored(4, REWARDS[0])], 10_000)
-    for micro_batch in batch.micro_batches:
-        micro_batch.old_logprobs[:] -= 0.25
-    assert engine.forward_backward(batch, current_version=0).mismatch_gap == pytest.approx(
-        0.25, abs=1e-4
-    )
-    engine.drop_gradients()
-    assert engine.forward_backward(batch, current_version=1).mismatch_gap == 0.0
-    engine.drop_gradients()
+def test_a_gradient_that_is_not_finite_leaves_the_model_as_it_was(trainee: Trainee, scored):
+    before = trainee.weights()
+    trainee.gradients(make_batch([scored(5, REWARDS[0])]))
+    next(trainee.engine.model.parameters()).grad.fill_(float("nan"))  # pyright: ignore
+    with pytest.raises(LearnerError, match="the gradient norm is nan"):
+        trainee.engine.step()
+    assert torch.equal(trainee.weights(), before)
 
 
-def test_the_probe_is_the_models_own_log_probability(engine: TrainerEngine, model: Path):
+def test_the_gap_looks_at_tokens_of_the_current_version_only(trainee: Trainee, scored):
+    taken = scored(4, REWARDS[0])
+    for attempt in taken.attempts:
+        attempt.logprobs[attempt.loss_mask == 1] -= 0.25
+    batch = make_batch([taken])
+    assert trainee.gradients(batch, 0).mismatch_gap == pytest.approx(0.25, abs=1e-4)
+    assert trainee.gradients(batch, 1).mismatch_gap == 0.0
+
+
+def test_the_probe_is_the_models_own_log_probability(trainee: Trainee, model: Path):
     ids = [5, 9, 2, 77, 130, 5]
-    assert engine.probe(ids) == pytest.approx(score_with(model)(ids), abs=1e-5)
+    assert trainee.engine.probe(ids) == pytest.approx(score_with(model)(ids), abs=1e-5)

@@ -8,18 +8,21 @@ import random
 import numpy as np
 import pytest
 import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import AttentionInterface, Qwen3Config, Qwen3ForCausalLM
 
-from learner.batch import MicroBatch, make_batch
+from learner import attention
+from learner.batch import make_batch
 from learner.group import TakenGroup
 from learner.logprobs import TokenScorer
-from learner.loss import token_mean
+from learner.loss import surrogate
+from learner.micro_batch import MicroBatch, split
 
 from . import reference_grpo
 from .samples import attempt, group
 
 CLIP = (0.2, 0.28)
 VOCABULARY = 61
+AttentionInterface.register(attention.NAME, attention.attend)
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +63,7 @@ def groups() -> list[TakenGroup]:
 def reference_loss(model: Qwen3ForCausalLM, groups: list[TakenGroup]) -> float:
     """Each rollout alone and unpadded; full logits."""
     plain = []
+    model.set_attn_implementation("sdpa")
     for taken in groups:
         rollouts = []
         for a in taken.attempts:
@@ -74,27 +78,24 @@ def reference_loss(model: Qwen3ForCausalLM, groups: list[TakenGroup]) -> float:
     return reference_grpo.loss(plain, *CLIP)
 
 
-def our_loss(model, groups, *, micro_batch_tokens=10_000, tile=7, change=lambda m, n: (m, n)):
+def our_loss(model, groups, *, tokens=10_000, tile=7, packed=True, change=lambda m, n: m):
     """Loss and flat gradient by the learner's code; `change` plants a fault."""
     model.zero_grad()
-    scorer = TokenScorer(model, tile)
-    batch = make_batch(groups, micro_batch_tokens)
+    model.set_attn_implementation(attention.NAME)
+    scorer = TokenScorer(model, tile * VOCABULARY)
+    batch = make_batch(groups)
+    ((*parts,),) = split(batch.lines, tokens=tokens, packed=packed)
     total = 0.0
-    for micro_batch in batch.micro_batches:
-        m, tokens = change(micro_batch, batch.tokens)
-        logprobs = scorer(m.token_ids, m.attention_mask, m.targets, m.sampled)
-        part = token_mean(
-            logprobs,
-            m.old_logprobs[m.sampled],
-            m.advantages[m.sampled],
-            clip_low=CLIP[0],
-            clip_high=CLIP[1],
-            update_tokens=tokens,
-        )
-        part.loss.backward()
-        total += float(part.loss.detach())
+    for part in parts:
+        m = change(part, batch.tokens)
+        lengths = m.lengths if m.packed else None
+        logprobs = scorer(m.token_ids, m.positions, lengths, m.predicts, m.targets, "off")[0]
+        per_token, _ = surrogate(logprobs, m.old_logprobs, m.advantages, *CLIP)
+        share = (per_token * m.weights).sum()
+        share.backward()
+        total += float(share.detach())
     gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
-    return total, gradient, len(batch.micro_batches)
+    return total, gradient, len(parts)
 
 
 def test_loss_equals_the_independent_one(model, groups):
@@ -102,16 +103,17 @@ def test_loss_equals_the_independent_one(model, groups):
     assert ours == pytest.approx(reference_loss(model, groups), abs=1e-10)
 
 
-@pytest.mark.parametrize("micro_batch_tokens", [24, 60, 110])
+@pytest.mark.parametrize("tokens", [24, 60, 110])
 @pytest.mark.parametrize("tile", [1, 5, 1000])
-def test_splitting_into_micro_batches_and_tiles_changes_nothing(
-    model, groups, micro_batch_tokens: int, tile: int
+@pytest.mark.parametrize("packed", [True, False])
+def test_micro_batches_tiles_and_layout_change_nothing(
+    model, groups, tokens: int, tile: int, packed: bool
 ):
     whole, gradient, _ = our_loss(model, groups)
-    split, parts, count = our_loss(model, groups, micro_batch_tokens=micro_batch_tokens, tile=tile)
+    other, parts, count = our_loss(model, groups, tokens=tokens, tile=tile, packed=packed)
     assert count > 1
-    assert split == pytest.approx(whole, abs=1e-10)
-    assert torch.allclose(parts, gradient, rtol=0, atol=1e-10)
+    assert other == pytest.approx(whole, rel=1e-10)
+    assert torch.allclose(parts, gradient, rtol=1e-10, atol=1e-13)
 
 
 def test_the_gradient_agrees_with_a_finite_difference(model, groups):
@@ -136,51 +138,61 @@ def _replace(m: MicroBatch, **changes) -> MicroBatch:
 
 
 def local_denominator(m: MicroBatch, tokens: int):
-    return m, m.tokens
+    return _replace(m, weights=torch.full_like(m.weights, 1 / max(len(m.weights), 1)))
 
 
-def shifted_mask(m: MicroBatch, tokens: int):
-    return _replace(m, sampled=m.sampled.roll(1, dims=1)), tokens
+def mask_shifted_by_one(m: MicroBatch, tokens: int):
+    return _replace(m, predicts=m.predicts + 1, targets=m.targets.roll(-1))
 
 
 def shifted_old_logprobs(m: MicroBatch, tokens: int):
-    return _replace(m, old_logprobs=m.old_logprobs.roll(1, dims=1)), tokens
+    return _replace(m, old_logprobs=m.old_logprobs.roll(1))
 
 
-def on_policy_old_logprobs(m: MicroBatch, tokens: int):
-    return _replace(m, old_logprobs=m.old_logprobs - 0.05), tokens
+def wrong_old_logprobs(m: MicroBatch, tokens: int):
+    return _replace(m, old_logprobs=m.old_logprobs - 0.05)
 
 
 def standard_deviation_left_in(m: MicroBatch, tokens: int):
-    return _replace(m, advantages=m.advantages / 0.5), tokens
+    return _replace(m, advantages=m.advantages / 0.5)
 
 
 def targets_not_shifted(m: MicroBatch, tokens: int):
-    return _replace(m, targets=m.token_ids[:, :-1]), tokens
+    return _replace(m, targets=m.token_ids.flatten()[m.predicts])
 
 
-def padding_counted(m: MicroBatch, tokens: int):
-    return m, int(m.attention_mask.sum())
+def all_tokens_counted(m: MicroBatch, tokens: int):
+    return _replace(m, weights=m.weights * tokens / (3 * tokens))
+
+
+def lines_seen_as_one(m: MicroBatch, tokens: int):
+    return _replace(m, lengths=(sum(m.lengths),))
+
+
+def positions_not_started_anew(m: MicroBatch, tokens: int):
+    return _replace(m, positions=torch.arange(m.token_ids.numel())[None] * 2)
 
 
 @pytest.mark.parametrize(
     "fault",
     [
         local_denominator,
-        shifted_mask,
+        mask_shifted_by_one,
         shifted_old_logprobs,
-        on_policy_old_logprobs,
+        wrong_old_logprobs,
         standard_deviation_left_in,
         targets_not_shifted,
-        padding_counted,
+        all_tokens_counted,
+        lines_seen_as_one,
+        positions_not_started_anew,
     ],
 )
 def test_a_planted_fault_is_noticed(model, groups, fault):
-    wrong, _, _ = our_loss(model, groups, micro_batch_tokens=60, change=fault)
+    wrong, _, _ = our_loss(model, groups, tokens=60, change=fault)
     assert abs(wrong - reference_loss(model, groups)) > 1e-4
 
 
-def test_an_all_masked_micro_batch_touches_the_graph_with_weight_zero(model):
+def test_an_all_masked_micro_batch_touches_every_parameter_with_weight_zero(model):
     silent = group([attempt(0, [1, 2], [0, 0], reward=1.0), attempt(1, [3, 4], [0, 0], reward=0.0)])
     loss, gradient, _ = our_loss(model, [silent])
     assert loss == 0.0

@@ -1,0 +1,56 @@
+"""Causal attention that cannot see across lines, and which architectures are proved with it.
+
+transformers asks an attention function by name; ours gets the lengths of the lines that lie packed
+in one row and attends within each of them. No mask is built: memory stays linear in the row.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+NAME = "envfarm_lines"
+FALLBACK = "sdpa"
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """What a test holds for an architecture; everything else is refused at start."""
+
+    packing: bool
+
+
+ARCHITECTURES = {
+    "qwen2": Proved(packing=True),
+    "qwen3": Proved(packing=True),
+    "llama": Proved(packing=True),
+    # Linear attention carries its state from one line into the next.
+    "qwen3_5_text": Proved(packing=False),
+}
+"""By `model_type` of the configuration."""
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,  # [B, heads, T, D]
+    key: Tensor,  # [B, key heads, T, D]
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float,
+    sliding_window: int | None = None,
+    line_lengths: tuple[int, ...] | None = None,
+    **_: object,
+) -> tuple[Tensor, None]:
+    """`line_lengths`: of a packed row; None for rows that hold a line each."""
+    if attention_mask is not None or (sliding_window or query.shape[2]) < query.shape[2]:
+        raise ValueError(f"{NAME} is causal over whole lines: no mask, no window")
+    lengths = [query.shape[2]] if line_lengths is None else list(line_lengths)
+    parts = [
+        scaled_dot_product_attention(
+            *part, is_causal=True, scale=scaling, enable_gqa=query.shape[1] != key.shape[1]
+        )
+        for part in zip(*(x.split(lengths, dim=2) for x in (query, key, value)), strict=True)
+    ]
+    return torch.cat(parts, dim=2).transpose(1, 2), None

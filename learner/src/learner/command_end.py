@@ -1,0 +1,28 @@
+"""How a command of the learner ends: a status, and one line on stderr for what has a name."""
+
+import errno
+import sys
+from collections.abc import Callable
+
+from envfarm.errors import EnvfarmError
+
+
+def run(command: Callable[[], None]) -> int:
+    """0 when `command` returns; 1 after one line for an error with a name or a full disk."""
+    try:
+        command()
+    except EnvfarmError as error:
+        hint = f" — {error.hint}" if error.hint else ""
+        print(f"error: {type(error).__name__}: {error.message}{hint}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        where = f"{error.filename}: " if error.filename else "run.dir or its disk: "
+        print(
+            f"error: {where}{error.strerror or error} — free some room there and start again; "
+            "the run goes on from its last checkpoint",
+            file=sys.stderr,
+        )
+        return 1
+    return 0

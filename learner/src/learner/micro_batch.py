@@ -1,0 +1,141 @@
+"""Lines → micro-batches: packed end to end in one row, or padded on the right.
+
+Shapes: B rows of T positions, N targets. A target is a sampled token; `predicts` is the flat
+position (row · T + t) that predicts it, the position before it. This is the only place where that
+shift is made.
+
+    packed   B = 1, lines one after another, T = Σ lengths: nothing is padding
+    padded   a line a row; causal models never look at what stands to the right
+
+An empty micro-batch (no lines) is one token without targets: a rank that has less to do than the
+others runs it, so that collectives match.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from learner.line import Line
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MicroBatch:
+    token_ids: Tensor  # [B, T] long
+    positions: Tensor  # [B, T] long, from 0 in each line
+    lengths: tuple[int, ...]  # of each line, in order
+    packed: bool
+    predicts: Tensor  # [N] long
+    targets: Tensor  # [N] long
+    lines: Tensor  # [N] long, which line of this micro-batch a target belongs to
+    weights: Tensor  # [N] float64
+    advantages: Tensor  # [N] float64
+    old_logprobs: Tensor  # [N] float32
+    versions: Tensor  # [N] long
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that are not padding."""
+        return sum(self.lengths)
+
+    @property
+    def padding(self) -> int:
+        return self.token_ids.numel() - self.tokens
+
+
+def split(
+    lines: Sequence[Line], *, tokens: int, packed: bool, ranks: int = 1
+) -> list[list[MicroBatch]]:
+    """Micro-batches for each rank, equally many; at most `tokens` positions each, padding counted.
+
+    A longer line goes alone. The result depends on the lines, not on their order.
+    """
+    ordered = sorted(lines, key=lambda line: (-len(line), line.key))
+    parts = _packed_parts(ordered, tokens, ranks) if packed else _padded_parts(ordered, tokens)
+    made = [_pack(part) if packed else _pad(part) for part in parts]
+    made += [_pack([])] * (-len(made) % ranks or (0 if made else ranks))
+    return [made[rank::ranks] for rank in range(ranks)]
+
+
+def _packed_parts(ordered: list[Line], tokens: int, ranks: int) -> list[list[Line]]:
+    """Longest first into the emptiest of n parts, n the smallest multiple of `ranks` that fits."""
+    total = sum(map(len, ordered))
+    count = max(1, -(-total // tokens))
+    while True:
+        count += -count % ranks
+        parts: list[list[Line]] = [[] for _ in range(count)]
+        sizes = [0] * count
+        for line in ordered:
+            smallest = sizes.index(min(sizes))
+            parts[smallest].append(line)
+            sizes[smallest] += len(line)
+        full = [part for part in parts if part]
+        if all(sum(map(len, part)) <= tokens or len(part) == 1 for part in full):
+            return full
+        count += 1
+
+
+def _padded_parts(ordered: list[Line], tokens: int) -> list[list[Line]]:
+    """Neighbours in length together; the first line of a part is its longest."""
+    parts: list[list[Line]] = []
+    for line in ordered:
+        if not parts or (len(parts[-1]) + 1) * len(parts[-1][0]) > tokens:
+            parts.append([])
+        parts[-1].append(line)
+    return parts
+
+
+def _pack(lines: list[Line]) -> MicroBatch:
+    lengths = [len(line) for line in lines] or [1]
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    ids = np.concatenate([line.token_ids for line in lines] or [np.zeros(1, dtype=np.int64)])
+    positions = np.concatenate([np.arange(n) for n in lengths])
+    return _made(lines, starts, ids[None], positions[None], tuple(lengths), packed=True)
+
+
+def _pad(lines: list[Line]) -> MicroBatch:
+    width = max(len(line) for line in lines)
+    ids = np.zeros((len(lines), width), dtype=np.int64)
+    for row, line in enumerate(lines):
+        ids[row, : len(line)] = line.token_ids
+    positions = np.broadcast_to(np.arange(width), ids.shape)
+    starts = np.arange(len(lines)) * width
+    return _made(lines, starts, ids, positions, tuple(map(len, lines)), packed=False)
+
+
+def _made(
+    lines: list[Line],
+    starts: np.ndarray,
+    ids: np.ndarray,
+    positions: np.ndarray,
+    lengths: tuple[int, ...],
+    *,
+    packed: bool,
+) -> MicroBatch:
+    where = [np.flatnonzero(line.sampled) for line in lines]
+    counts = [len(at) for at in where]
+
+    def joined(parts: list[np.ndarray], dtype: type) -> Tensor:
+        whole = np.concatenate(parts) if parts else np.zeros(0)
+        return torch.from_numpy(whole.astype(dtype))
+
+    def each(values: list[float]) -> Tensor:
+        return torch.from_numpy(np.repeat(np.array(values, dtype=np.float64), counts))
+
+    return MicroBatch(
+        token_ids=torch.from_numpy(np.array(ids)),
+        positions=torch.from_numpy(np.array(positions)),
+        lengths=lengths,
+        packed=packed,
+        predicts=joined([s + at - 1 for s, at in zip(starts, where, strict=False)], np.int64),
+        targets=joined([a.token_ids[at] for a, at in zip(lines, where, strict=True)], np.int64),
+        lines=torch.from_numpy(np.repeat(np.arange(len(lines)), counts)),
+        weights=each([line.weight for line in lines]),
+        advantages=each([line.advantage for line in lines]),
+        old_logprobs=joined(
+            [a.old_logprobs[at] for a, at in zip(lines, where, strict=True)], np.float32
+        ),
+        versions=joined([a.versions[at] for a, at in zip(lines, where, strict=True)], np.int64),
+    )

@@ -1,0 +1,67 @@
+"""The sections that GRPO and supervised training share: the model, how it is laid out, AdamW."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from learner.config_file import Section
+
+
+class Model(Section):
+    path: Path
+    """Initial model: config.json, safetensors and tokenizer files."""
+    dtype: Literal["float32", "bfloat16", "float64"]
+    """bfloat16 keeps float32 master weights in the optimizer; float64 is for proofs."""
+    zero_stage: Literal[0, 1, 2, 3]
+    """What the ranks share out: nothing, optimizer, + gradients, + parameters."""
+    offload: Literal["none", "optimizer", "all"]
+    """What lies in main memory: optimizer states; "all" is parameters, too (stage 3)."""
+    gradient_checkpointing: bool
+    """Make activations again in the backward pass instead of keeping them."""
+    max_tokens: PositiveInt
+    """Longest trajectory, prompt and response together; a longer one is refused, never cut."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Model":
+        refusals = {
+            "ZeRO stage 3 refuses float64": self.zero_stage == 3 and self.dtype == "float64",
+            'offload "optimizer" needs zero_stage 1, 2 or 3': (
+                self.offload == "optimizer" and self.zero_stage == 0
+            ),
+            'offload "all" needs zero_stage 3': self.offload == "all" and self.zero_stage != 3,
+            "bfloat16 needs zero_stage 1, 2 or 3: they hold the float32 master weights": (
+                self.dtype == "bfloat16" and self.zero_stage == 0
+            ),
+        }
+        for sentence, refused in refusals.items():
+            if refused:
+                raise ValueError(sentence)
+        return self
+
+
+class Layout(Section):
+    """How lines lie in memory; changes speed and the last bits of float32, not the mathematics."""
+
+    layout: Literal["packed", "padded"]
+    """packed: lines end to end in one row, refused where it is not proved. padded: a line a row."""
+    micro_batch_tokens: PositiveInt
+    """Positions of one forward pass, at most; a longer line goes alone."""
+    logits_at_once: PositiveInt
+    """Positions × vocabulary of the logits that exist at once."""
+
+
+class Optimizer(Section):
+    kind: Literal["adamw"]
+    lr: PositiveFloat
+    betas: tuple[float, float]
+    eps: PositiveFloat
+    weight_decay: float = Field(ge=0)
+    grad_norm: PositiveFloat
+    """Gradients are scaled down to this norm."""
+
+    @model_validator(mode="after")
+    def _betas_in_range(self) -> "Optimizer":
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError("betas must lie in [0, 1)")
+        return self
