@@ -78,10 +78,13 @@ class Slots:
         self._out: set[Slot] = set()
         """Handed out, or being undone."""
         self._resets: asyncio.Queue[Slot] = asyncio.Queue()
+        self._worn: asyncio.Queue[Slot] = asyncio.Queue()
+        """On their way to `_drops`, which may wait; their connections must not."""
         self._drops: asyncio.Queue[Slot] = asyncio.Queue()
         self._jobs = [
             *(asyncio.create_task(self._fill()) for _ in range(CLONES_AT_ONCE)),
             *(asyncio.create_task(self._reset()) for _ in range(RESETS_AT_ONCE)),
+            asyncio.create_task(self._hang_up()),
             asyncio.create_task(self._drop()),
             asyncio.create_task(self._sweep()),
         ]
@@ -147,7 +150,7 @@ class Slots:
             pool.fresh.clear()
             pool.reused.clear()
             self._show(pool)
-        for queue in (self._drops, self._resets):
+        for queue in (self._worn, self._drops, self._resets):
             while not queue.empty():
                 left.append(queue.get_nowait())
         for slot in left:
@@ -174,7 +177,7 @@ class Slots:
         self._out.discard(slot)
         world = slot.template.world.world_id
         self._instruments.count("envfarm_slot_returns_total", world=world, outcome=outcome)
-        self._drops.put_nowait(slot)
+        self._worn.put_nowait(slot)
 
     async def _prove(self, pool: _Pool) -> None:
         world = pool.template.world.world_id
@@ -266,10 +269,15 @@ class Slots:
             self._instruments.count("envfarm_slot_returns_total", world=world, outcome="reused")
             self._hand_out(self._pools[world], slot, is_fresh=False)
 
+    async def _hang_up(self) -> None:
+        while True:
+            slot = await self._worn.get()
+            await self._cluster.hang_up(slot)
+            self._drops.put_nowait(slot)
+
     async def _drop(self) -> None:
         while True:
             slot = await self._drops.get()
-            await self._cluster.hang_up(slot)
             while self._drops.qsize() < MAX_DEFERRED_DROPS and self._has_waiting():
                 await asyncio.sleep(DEFER_SECONDS)
             try:
