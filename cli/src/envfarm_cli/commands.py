@@ -5,14 +5,21 @@ from typer.exceptions import TyperException
 
 from envfarm_cli import failure
 from envfarm_cli.bench.commands import app as bench_app
+from envfarm_cli.commands_compare import compare_
 from envfarm_cli.commands_demo import demo
 from envfarm_cli.commands_episode import app as episode_app
 from envfarm_cli.commands_eval import eval_
 from envfarm_cli.commands_judge import app as judge_app
 from envfarm_cli.commands_probe import probe_
+from envfarm_cli.commands_report import report_
+from envfarm_cli.commands_select import select_
+from envfarm_cli.commands_sft import sft_
 from envfarm_cli.commands_stack import down, status, up
+from envfarm_cli.commands_suite import app as suite_app
 from envfarm_cli.commands_tasks import app as tasks_app
+from envfarm_cli.commands_top import top
 from envfarm_cli.commands_train import train_
+from envfarm_cli.commands_watch import watch
 from envfarm_cli.doctor import doctor
 from envfarm_cli.output import EXIT_CODES
 
@@ -29,11 +36,16 @@ app = typer.Typer(
     ),
     epilog=EXIT_CODES,
 )
-for _command in (up, down, status, doctor, demo):
+for _command in (up, down, status, top, watch, doctor, demo):
     app.command(epilog=EXIT_CODES)(_command)
 app.command("probe", epilog=EXIT_CODES)(probe_)
 app.command("eval", epilog=EXIT_CODES)(eval_)
+app.command("sft", epilog=EXIT_CODES)(sft_)
 app.command("train", epilog=EXIT_CODES)(train_)
+app.command("select", epilog=EXIT_CODES)(select_)
+app.command("compare", epilog=EXIT_CODES)(compare_)
+app.command("report", epilog=EXIT_CODES)(report_)
+app.add_typer(suite_app, name="suite")
 app.add_typer(tasks_app, name="tasks")
 app.add_typer(judge_app, name="judge")
 app.add_typer(bench_app, name="bench")

@@ -101,5 +101,5 @@ def _conversation(record: dict[str, Any]) -> list[tuple[str, str, str]]:
         for call in turn.get("calls", ()):
             lines.append(("agent", "calls", f"{call['name']}({call['arguments']})"))
             answer = ("bad", "refused") if call["is_error"] else ("dim", "answer")
-            lines.append((*answer, call["content"]))
+            lines.append((answer[0], answer[1], call["content"]))
     return lines
