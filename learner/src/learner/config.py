@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from learner.config_file import Section, load_as
+from learner.control import PREFIX
 from learner.model_config import Layout, Model, Optimizer
 
 
@@ -114,6 +115,12 @@ class Metrics(Section):
     """/metrics; 0 serves none."""
 
 
+class Control(Section):
+    """Turns a run into a control experiment; see control.py."""
+
+    rewards: Literal["permuted"]
+
+
 class Config(Section):
     seed: int = Field(ge=0)
     run: Run
@@ -127,6 +134,8 @@ class Config(Section):
     gateway: Gateway
     publish: Publish
     metrics: Metrics
+    control: Control | None = None
+    """Absent in every run that is meant to learn."""
 
     @model_validator(mode="after")
     def _fields_fit_together(self) -> Self:
@@ -150,6 +159,9 @@ class Config(Section):
             ),
             "run.keep_weights must be at least admission.staleness + 2: engines may still read "
             "older ones": self.run.keep_weights < self.admission.staleness + 2,
+            f'control.rewards needs a run.id that begins with "{PREFIX}", and no other run has one': (
+                (self.control is not None) != self.run.id.startswith(PREFIX)
+            ),
             'stream.store "dir" needs stream.store_dir, and "redis" takes none': (
                 (self.stream.store == "dir") != (self.stream.store_dir is not None)
             ),
@@ -168,6 +180,7 @@ class Config(Section):
             "publish_every": parts["publish"]["every"],
             **{name: parts[name] for name in ("batch", "admission", "loss", "optimizer")},
             "sampling": parts["sampling"],
+            **({"control": parts["control"]} if self.control else {}),
         }
 
     def recipe_hash(self) -> str:

@@ -20,6 +20,7 @@ from learner.admission import Reason, Rules, admit
 from learner.batch import Batch, make_batch
 from learner.checkpoint import Progress
 from learner.config import Config
+from learner.control import permuted
 from learner.engine import TrainerEngine
 from learner.group import TakenGroup
 from learner.lease import Lease
@@ -106,7 +107,7 @@ class Trainer:
         )
         reason = admit(group, rules, self.progress.version, self.progress.policies)
         if reason is None:
-            return group
+            return permuted(group, self.config.seed) if self.config.control else group
         if reason.fate == BAD:
             self._bury(entry, reason.value)
         else:

@@ -120,7 +120,7 @@ class DemoRecipe(Recipe):
 
     @property
     def run_id(self) -> str:
-        """Names run, jobs and folder; a control can be told by its name."""
+        """Names run, jobs and folder; the learner holds a control to its name."""
         what = "control" if self.control == "permuted" else "demo"
         return f"{what}-s{self.seed}-{self.minutes:g}min-{self.hash[:8]}"
 
@@ -148,6 +148,7 @@ class DemoRecipe(Recipe):
                 "max_prompt_tokens": self.max_tokens // 2,
                 "max_response_tokens": self.max_tokens // 2,
             },
+            **({"control": {"rewards": "permuted"}} if self.control == "permuted" else {}),
         }
 
 
