@@ -30,7 +30,7 @@ def test_rewards_change_places_and_nothing_else_changes():
 
 
 def test_a_run_that_was_killed_permutes_a_group_as_before():
-    assert permuted(made(), seed=1) == permuted(made(), seed=1)
+    assert permuted(made(), seed=1).rewards() == permuted(made(), seed=1).rewards()
     orders = {tuple(permuted(made(f"g{n}"), seed=1).rewards()) for n in range(20)}
     assert len(orders) > 5
 
