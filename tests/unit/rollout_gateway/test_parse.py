@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout_gateway.chat.parse import MalformedCall, Reply, ToolCall, parse
+from rollout_gateway.chat.calls import MalformedCall, ToolCall
+from rollout_gateway.chat.parse import Reply, parse
 
 
 def call(body: str) -> str:
@@ -79,12 +80,16 @@ def test_a_thought_whose_opening_was_given_is_a_thought():
 
 def test_an_unclosed_thought_is_all_thought():
     reply = parse("<think>I will call " + call('{"name": "t"}'))
-    assert reply.text == "" and reply.calls == ()
     assert reply.reasoning.startswith("I will call")
+    assert (reply.text, reply.calls_in_reasoning) == ("", 1)
+    # Nothing else was said: the model is told instead of the conversation ending.
+    (told,) = reply.calls
+    assert isinstance(told, MalformedCall) and "inside the reasoning" in told.problem
 
 
 def test_calls_inside_a_thought_are_not_made():
-    assert parse("<think>" + call('{"name": "t"}') + "</think>Hello").calls == ()
+    reply = parse("<think>" + call('{"name": "t"}') + "</think>Hello")
+    assert (reply.calls, reply.calls_in_reasoning, reply.text) == ((), 1, "Hello")
 
 
 def test_a_later_thought_is_text():

@@ -8,7 +8,8 @@ from envfarm.errors import ConfigError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout_gateway.chat.render import Renderer, ToolLine, tool_line
+from rollout_gateway.chat.formats import ToolLine, tool_line
+from rollout_gateway.chat.render import Renderer
 from rollout_gateway.chat.vocabulary import Vocabulary
 from tests.support.tiny_tokenizer import CONTROL, MARKS, write_tokenizer
 

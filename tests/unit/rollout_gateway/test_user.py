@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from envfarm.errors import ConfigError, UserModelError
+from envfarm.errors import ConfigError
 
-from rollout_gateway.user import UserScripts
+from rollout_gateway.user import Users
 
 GOOD = """\
 task: shop/late
@@ -28,31 +28,31 @@ def write(folder: Path, text: str, slug: str = "late") -> Path:
     return folder
 
 
-def test_the_first_line_that_fits_is_said_once(tmp_path: Path):
-    user = UserScripts(write(tmp_path, GOOD)).user("shop/late")
-    assert user.answer("Your E-Mail, please; are you sure?") == "It is ada@example.com."
-    assert user.answer("Your email, please.") == "I told you already."
-    assert user.answer("Your email, please.") is None
+async def test_the_first_line_that_fits_is_said_once(tmp_path: Path):
+    user = Users(write(tmp_path, GOOD)).user("shop/late")
+    assert await user.answer("Your E-Mail, please; are you sure?") == "It is ada@example.com."
+    assert await user.answer("Your email, please.") == "I told you already."
+    assert await user.answer("Your email, please.") is None
 
 
-def test_two_attempts_have_users_of_their_own(tmp_path: Path):
-    scripts = UserScripts(write(tmp_path, GOOD))
-    assert scripts.user("shop/late").answer("email") == "It is ada@example.com."
-    assert scripts.user("shop/late").answer("email") == "It is ada@example.com."
+async def test_two_attempts_have_users_of_their_own(tmp_path: Path):
+    scripts = Users(write(tmp_path, GOOD))
+    assert await scripts.user("shop/late").answer("email") == "It is ada@example.com."
+    assert await scripts.user("shop/late").answer("email") == "It is ada@example.com."
 
 
-def test_the_end_comes_before_any_line(tmp_path: Path):
-    user = UserScripts(write(tmp_path, GOOD)).user("shop/late")
-    assert user.answer("Refunded. Are you sure?") is None
+async def test_the_end_comes_before_any_line(tmp_path: Path):
+    user = Users(write(tmp_path, GOOD)).user("shop/late")
+    assert await user.answer("Refunded. Are you sure?") is None
 
 
-def test_when_nothing_fits_the_user_leaves(tmp_path: Path):
-    assert UserScripts(write(tmp_path, GOOD)).user("shop/late").answer("Hm.") is None
+async def test_when_nothing_fits_the_user_leaves(tmp_path: Path):
+    assert await Users(write(tmp_path, GOOD)).user("shop/late").answer("Hm.") is None
 
 
 def test_a_task_without_a_script_is_the_users_failure(tmp_path: Path):
-    with pytest.raises(UserModelError, match="shop/early"):
-        UserScripts(write(tmp_path, GOOD)).user("shop/early")
+    with pytest.raises(ConfigError, match="shop/early"):
+        Users(write(tmp_path, GOOD)).user("shop/early")
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_a_task_without_a_script_is_the_users_failure(tmp_path: Path):
 )
 def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, text: str, message: str):
     with pytest.raises(ConfigError, match=message):
-        UserScripts(write(tmp_path, text))
+        Users(write(tmp_path, text))
 
 
-def test_the_scripts_of_the_orders_domain_load():
-    scripts = UserScripts(Path(__file__).parents[3] / "domains")
-    assert scripts.user("orders/refund-damaged").answer("Your email?")
+async def test_the_scripts_of_the_orders_domain_load():
+    scripts = Users(Path(__file__).parents[3] / "domains")
+    assert await scripts.user("orders/refund-damaged").answer("Your email?")

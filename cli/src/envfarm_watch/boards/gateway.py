@@ -29,9 +29,34 @@ ATTEMPTS = Row(
     ),
 )
 
+SEATS = Row(
+    title="Seats, users, slips",
+    panels=(
+        Panel(
+            title="Seats for attempts",
+            question="Allowed by the engines' pressure, held, and waited for: all held and many"
+            " waited for means that more engines would help.",
+            unit="rollouts",
+            queries=(Query(total("seats", "state"), "{{state}}"),),
+        ),
+        Panel(
+            title="Tokens of simulated users",
+            question="What the users' model reads and writes, beside the policy's own tokens.",
+            unit="tokens/s",
+            queries=(Query(rate("user_tokens_total"), "user model"),),
+        ),
+        Panel(
+            title="Calls inside the reasoning",
+            question="Tool calls that the policy only thought of: they are not run.",
+            unit="requests/s",
+            queries=(Query(rate("calls_in_reasoning_total"), "calls"),),
+        ),
+    ),
+)
+
 BOARD = Board(
     uid="envfarm-gateway",
     title="envfarm · rollout-gateway",
     question="How do attempts end, and which weights do they sample with?",
-    rows=(ATTEMPTS, process_row("rollout-gateway")),
+    rows=(ATTEMPTS, SEATS, process_row("rollout-gateway")),
 )

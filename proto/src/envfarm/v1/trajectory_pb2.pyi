@@ -71,20 +71,22 @@ class ToolCallRecord(_message.Message):
     def __init__(self, name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., seconds: _Optional[float] = ...) -> None: ...
 
 class Turn(_message.Message):
-    __slots__ = ("kind", "text", "reasoning", "calls", "token_start", "token_length")
+    __slots__ = ("kind", "text", "reasoning", "calls", "token_start", "token_length", "calls_in_reasoning")
     KIND_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     REASONING_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
     TOKEN_START_FIELD_NUMBER: _ClassVar[int]
     TOKEN_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    CALLS_IN_REASONING_FIELD_NUMBER: _ClassVar[int]
     kind: TurnKind
     text: str
     reasoning: str
     calls: _containers.RepeatedCompositeFieldContainer[ToolCallRecord]
     token_start: int
     token_length: int
-    def __init__(self, kind: _Optional[_Union[TurnKind, str]] = ..., text: _Optional[str] = ..., reasoning: _Optional[str] = ..., calls: _Optional[_Iterable[_Union[ToolCallRecord, _Mapping]]] = ..., token_start: _Optional[int] = ..., token_length: _Optional[int] = ...) -> None: ...
+    calls_in_reasoning: int
+    def __init__(self, kind: _Optional[_Union[TurnKind, str]] = ..., text: _Optional[str] = ..., reasoning: _Optional[str] = ..., calls: _Optional[_Iterable[_Union[ToolCallRecord, _Mapping]]] = ..., token_start: _Optional[int] = ..., token_length: _Optional[int] = ..., calls_in_reasoning: _Optional[int] = ...) -> None: ...
 
 class Trajectory(_message.Message):
     __slots__ = ("schema_version", "rollout_id", "task", "token_ids", "loss_mask", "logprobs", "version_spans", "turns", "status", "renderer_hash", "sampling_hash", "final_reply")

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 
 import redis.asyncio as redis
 from envfarm.v1.gateway_service_pb2_grpc import add_GatewayServiceServicer_to_server
@@ -21,6 +22,7 @@ from rollout_gateway.jobs import Jobs
 from rollout_gateway.ledger import RunLedger
 from rollout_gateway.policy import Policy
 from rollout_gateway.pool import Parking
+from rollout_gateway.pressure import Bounds, PressureGauge
 from rollout_gateway.publish import Publisher
 from rollout_gateway.readiness import Caps
 from rollout_gateway.rollout import Parts
@@ -31,7 +33,8 @@ from rollout_gateway.seats import Seats
 from rollout_gateway.settings import Settings
 from rollout_gateway.stages import Stages
 from rollout_gateway.store import FolderStore, RedisStore
-from rollout_gateway.user import UserScripts
+from rollout_gateway.user import Users
+from rollout_gateway.user_model import UserModel, UserModelSettings
 from rollout_gateway.versions import Versions
 
 log = logging.get(__name__)
@@ -60,7 +63,11 @@ async def serve(settings: Settings) -> None:
     )
     await web.start()
     addresses = {"http": f"{settings.host}:{web.port}", "grpc": f"{settings.host}:{port}"}
-    supervisor = asyncio.create_task(parts.policy.supervise())
+    bounds = Bounds(
+        least=min(settings.least_concurrency, settings.concurrency), most=settings.concurrency
+    )
+    gauge = PressureGauge(parts.policy, groups.seats, instruments, bounds)
+    supervisor = asyncio.gather(parts.policy.supervise(), gauge.run())
     scheduler.start()
     log.info("serving", **addresses, settings=redacted(settings))
     lifecycle.write_ready(settings.ready_file, **addresses)
@@ -74,13 +81,14 @@ async def serve(settings: Settings) -> None:
         await parts.environment.close()
         await parts.grader.close()
         await parts.policy.close()
+        await parts.users.close()
         await client.aclose()
         jobs.close()
         lock.close()
         lifecycle.remove_ready(settings.ready_file)
 
 
-async def _wait(stop: asyncio.Event, supervisor: asyncio.Task[None]) -> None:
+async def _wait(stop: asyncio.Event, supervisor: asyncio.Future[Any]) -> None:
     """Until the stop; a supervisor that dies takes the process down, loudly."""
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait([stopped, supervisor], return_when=asyncio.FIRST_COMPLETED)
@@ -110,12 +118,26 @@ def _rollout_parts(settings: Settings, instruments: Instruments) -> Parts:
         grader=Grader(
             settings.grader_url, settings.grader_token.get_secret_value(), settings.grade_seconds
         ),
-        users=UserScripts(settings.domains_dir),
-        renderer=Renderer(vocabulary),
+        users=Users(settings.domains_dir, settings.users, _user_model(settings)),
+        renderer=Renderer(vocabulary, settings.chat_format, settings.reasoning),
         sampling=sampling,
         stages=Stages(instruments),
         instruments=instruments,
         attempt_seconds=settings.attempt_seconds,
+    )
+
+
+def _user_model(settings: Settings) -> UserModel | None:
+    if settings.users != "model" or settings.user_url is None:
+        return None
+    return UserModel(
+        UserModelSettings(
+            url=settings.user_url,
+            model=settings.user_model,
+            key=settings.user_key.get_secret_value(),
+            temperature=settings.user_temperature,
+            seconds=settings.user_seconds,
+        )
     )
 
 

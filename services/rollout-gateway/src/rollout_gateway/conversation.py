@@ -50,6 +50,8 @@ def _turn(turn: trajectory_pb2.Turn) -> dict[str, Any]:
     value: dict[str, Any] = {"kind": kind, "text": turn.text, "tokens": turn.token_length}
     if turn.reasoning:
         value["reasoning"] = turn.reasoning
+    if turn.calls_in_reasoning:
+        value["calls_in_reasoning"] = turn.calls_in_reasoning
     if turn.calls:
         value["calls"] = [
             {

@@ -6,6 +6,7 @@ Reload and probe need the engine's dev mode; `policy.py` decides when they happe
 
 import asyncio
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,9 @@ LOGPROB_SLACK = 1e-4
 SHORT_SECONDS = 10.0
 RELOAD_SECONDS = 600.0
 RESET_TRIES = 20
+GAUGE = re.compile(
+    r"^vllm:(num_requests_waiting|kv_cache_usage_perc)(?:\{[^}]*\})? ([0-9.eE+-]+)$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +37,14 @@ class Generation:
     spans: list[tuple[str, int]]
     cut: bool
     """The turn ended at max_tokens, not by the policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    waiting: float
+    """Requests that the engine has taken and not begun."""
+    cache: float
+    """Share of the KV cache in use, 0 to 1."""
 
 
 class Engine:
@@ -85,6 +97,16 @@ class Engine:
             f"{self.url} serves no model named {self._model}",
             hint="start it with --served-model-name, or set GATEWAY_MODEL_NAME",
         )
+
+    async def pressure(self) -> Pressure | None:
+        """From its /metrics; None when it does not tell."""
+        try:
+            answer = await self._client.get("/metrics", timeout=SHORT_SECONDS)
+        except httpx.HTTPError as error:
+            raise EngineError(f"{self.url}/metrics: {type(error).__name__}") from error
+        told = {name: float(value) for name, value in GAUGE.findall(answer.text)}
+        waiting, cache = told.get("num_requests_waiting"), told.get("kv_cache_usage_perc")
+        return None if waiting is None or cache is None else Pressure(waiting, cache)
 
     async def label(self) -> str:
         """Name of the weights it says it holds."""

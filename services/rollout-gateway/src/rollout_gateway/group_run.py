@@ -40,9 +40,8 @@ FINAL_ERRORS = {
     "InvalidArgument",
     "Unauthenticated",
     "WrongScope",
-    "UserModelError",
 }
-"""Of a scripted world: a further attempt would meet them again."""
+"""A further attempt would meet them again."""
 REFILL_PAUSE_SECONDS = 0.2
 MAX_PAUSE_SECONDS = 5.0
 
@@ -195,6 +194,7 @@ class GroupRun:
             task=self._task,
             repetition=job.spec.repetition(self._group_id, slot),
             slot_mode=job.spec.slot_mode,
+            seed=job.spec.seed,
             policy=self._parts.versions.in_service,
         )
         async with self._seat(slot):

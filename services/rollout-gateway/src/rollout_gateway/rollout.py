@@ -16,15 +16,17 @@ from envfarm.streams import PAYLOAD_VERSION
 from envfarm.v1 import group_pb2, policy_pb2, task_pb2, trajectory_pb2, verdict_pb2
 from envfarm_common.metrics import Instruments
 
-from rollout_gateway.chat.parse import MalformedCall, ToolCall, parse
-from rollout_gateway.chat.render import Renderer, ToolLine
+from rollout_gateway.chat.calls import MalformedCall, ToolCall
+from rollout_gateway.chat.formats import ToolLine
+from rollout_gateway.chat.parse import Reply
+from rollout_gateway.chat.render import Renderer
 from rollout_gateway.environment import Environment, LiveEpisode
 from rollout_gateway.grading import Grader
 from rollout_gateway.policy import Policy
 from rollout_gateway.sampling import Sampling
 from rollout_gateway.stages import Stages
 from rollout_gateway.tokens import TokenStream
-from rollout_gateway.user import ScriptedUser, UserScripts
+from rollout_gateway.user import User, Users
 
 S = trajectory_pb2.RolloutStatus
 Kind = trajectory_pb2.TurnKind
@@ -45,7 +47,7 @@ class Parts:
     environment: Environment
     policy: Policy
     grader: Grader
-    users: UserScripts
+    users: Users
     renderer: Renderer
     sampling: Sampling
     stages: Stages
@@ -67,6 +69,8 @@ class Order:
     """Of the task within its job, from 0."""
     slot_mode: str = ""
     """fresh, reuse, or empty for the gateway's own."""
+    seed: int = 0
+    """Of the job; simulated users take theirs from it."""
     policy: policy_pb2.PolicyVersion | None = None
     """In service when the attempt begins."""
 
@@ -97,9 +101,16 @@ class Attempt:
         """`waiting` is entered with the name of what the attempt waits for."""
         self._parts, self._order, self._waiting = parts, order, waiting
         self._limits = order.task.limits
+        self._tools = [
+            ToolLine(name=t.name, description=t.description, input_schema_json=t.input_schema_json)
+            for t in order.task.tools
+        ]
+        self._schemas = {tool.name: tool.schema for tool in self._tools}
         self._stream = TokenStream()
         self._counts = Counts()
         self._turns: list[trajectory_pb2.Turn] = []
+        self._shown_from = 0
+        self._user: User | None = None
         self._final_reply = ""
         self._status = S.ROLLOUT_STATUS_UNSPECIFIED
         self._boundary = "env"
@@ -144,7 +155,10 @@ class Attempt:
         failure: group_pb2.FailedAttempt | None,
         cause: EnvfarmError | None = None,
     ) -> Attempted:
-        return Attempted(self._record(seconds), failure, cause, self._initial_state_hash)
+        tokens = self._user.tokens if self._user is not None else 0
+        self._parts.instruments.count("envfarm_user_tokens_total", tokens)
+        record = self._record(seconds)
+        return Attempted(record, failure, cause, self._initial_state_hash, tokens)
 
     async def _play(self, episode: LiveEpisode) -> None:
         self._episode_id = episode.episode_id
@@ -165,15 +179,12 @@ class Attempt:
             )
         self._status = status
 
-    def _start(self, task: task_pb2.Task) -> ScriptedUser:
+    def _start(self, task: task_pb2.Task) -> User:
         with self._at("user"):
-            user = self._parts.users.user(task.ref.task_id)
-        tools = [
-            ToolLine(name=t.name, description=t.description, input_schema_json=t.input_schema_json)
-            for t in task.tools
-        ]
+            seed = f"{self._order.seed}:{task.ref.task_id}:{self._order.repetition}"
+            self._user = user = self._parts.users.user(task.ref.task_id, task.opening, seed)
         renderer = self._parts.renderer
-        self._give(Kind.TURN_KIND_SYSTEM, task.policy, renderer.system(task.policy, tools))
+        self._give(Kind.TURN_KIND_SYSTEM, task.policy, renderer.system(task.policy, self._tools))
         self._give(Kind.TURN_KIND_USER, task.opening, renderer.user(task.opening))
         if self._room(renderer.open_assistant()) < 1:
             self._boundary = "engine"
@@ -184,16 +195,18 @@ class Attempt:
             )
         return user
 
-    async def _turn(
-        self, episode: LiveEpisode, user: ScriptedUser
-    ) -> trajectory_pb2.RolloutStatus | None:
+    async def _turn(self, episode: LiveEpisode, user: User) -> trajectory_pb2.RolloutStatus | None:
         """One generation and what it causes; the status when the conversation is over."""
         if self._counts.turns >= self._limits.max_turns:
             return S.ROLLOUT_STATUS_TRUNCATED_TURNS
-        text, cut = await self._generate()
-        reply = parse(text)
+        reply, cut = await self._generate()
         turn = self._turns[-1]
         turn.text, turn.reasoning = reply.text, reply.reasoning
+        turn.calls_in_reasoning = reply.calls_in_reasoning
+        if reply.calls_in_reasoning:
+            self._parts.instruments.count(
+                "envfarm_calls_in_reasoning_total", reply.calls_in_reasoning
+            )
         if cut:
             return S.ROLLOUT_STATUS_TRUNCATED_TOKENS
         if reply.calls:
@@ -208,20 +221,30 @@ class Attempt:
             )
         self._final_reply = reply.text
         with self._at("user"):
-            said = user.answer(reply.text)
+            said = await user.answer(reply.text)
         if said is None:
             return S.ROLLOUT_STATUS_COMPLETED
+        if self._parts.renderer.reasoning == "strip":
+            self._hide_reasoning()
         return self._observe(Kind.TURN_KIND_USER, said, self._parts.renderer.user(said))
 
-    async def _generate(self) -> tuple[str, bool]:
-        """Sample a turn into the stream; its text, and whether a limit cut it."""
+    def _hide_reasoning(self) -> None:
+        """Once the user speaks again, the reasoning of earlier turns is not shown any more."""
+        for turn in self._turns[self._shown_from :]:
+            if turn.kind == Kind.TURN_KIND_ASSISTANT:
+                ids = self._stream.ids[turn.token_start : turn.token_start + turn.token_length]
+                self._stream.hide(turn.token_start, self._parts.renderer.reasoning_length(ids))
+        self._shown_from = len(self._turns)
+
+    async def _generate(self) -> tuple[Reply, bool]:
+        """Sample a turn into the stream; what it means, and whether a limit cut it."""
         renderer, stream = self._parts.renderer, self._stream
         opening = renderer.open_assistant()
         room = min(self._limits.max_turn_tokens, self._room(opening))
         stream.give(opening)
         with self._at("engine", "generate"):
             sampled = await self._parts.policy.generate(
-                stream.ids,
+                stream.context(),
                 request_id=f"{self._order.rollout_id}.t{self._counts.turns}",
                 sticky=self._order.rollout_id,
                 max_tokens=room,
@@ -235,7 +258,7 @@ class Attempt:
                 kind=Kind.TURN_KIND_ASSISTANT, token_start=start, token_length=length
             )
         )
-        return renderer.assistant_text(sampled.ids), sampled.cut
+        return renderer.read(sampled.ids, self._schemas), sampled.cut
 
     async def _call(
         self, episode: LiveEpisode, call: ToolCall | MalformedCall, turn: trajectory_pb2.Turn
@@ -249,7 +272,7 @@ class Attempt:
             turn.calls.add(
                 name=call.name, arguments_json=call.raw, content=call.problem, is_error=True
             )
-        elif call.name not in {tool.name for tool in episode.task.tools}:
+        elif call.name not in self._schemas:
             turn.calls.add(
                 name=call.name,
                 arguments_json=call.arguments_json,

@@ -54,6 +54,11 @@ class Scheduler:
     async def submit(self, spec: JobSpec) -> Job:
         """Start a job; the same one again is a no-op. Raises InvalidArgument, UnknownTask."""
         spec.check()
+        if spec.publish and self._parts.rollouts.renderer.reasoning == "strip":
+            raise InvalidArgument(
+                "a learner needs the reasoning in the sequence that it trains on",
+                hint="set GATEWAY_REASONING=keep, or submit a job that is not published",
+            )
         if (known := self.jobs.find(spec.job_id)) is not None:
             if known.spec != spec:
                 raise InvalidArgument(

@@ -34,6 +34,11 @@ class Settings(ServiceSettings):
     """Jobs, recorded rollouts and the version in service; survives restarts."""
     grpc_port: int = 0
 
+    chat_format: Literal["compact", "qwen3", "qwen3_xml"] = "compact"
+    """How tools are shown and calls are written; see rollout_gateway/chat/formats.py."""
+    reasoning: Literal["keep", "strip"] = "keep"
+    """Whether the policy reads its earlier reasoning once the user has spoken again. A learner needs
+    one unbroken sequence: with strip, jobs of kind train are refused."""
     model_name: str = "policy"
     """Name under which the engines serve the model (--served-model-name)."""
     temperature: float = Field(1.0, gt=0)
@@ -41,8 +46,21 @@ class Settings(ServiceSettings):
     """0 takes all tokens."""
     top_p: float = Field(0.95, gt=0, le=1)
 
+    users: Literal["script", "model", "none"] = "script"
+    """Who plays the simulated users: their scripts, a model that knows their context, or nobody."""
+    user_url: _Http | None = None
+    """OpenAI-compatible endpoint of the users' model, such as http://host:8000/v1."""
+    user_model: str = ""
+    """Its model."""
+    user_key: SecretStr = SecretStr("")
+    user_temperature: float = Field(0.7, ge=0)
+    user_seconds: float = Field(60.0, gt=0)
+    """Longest wait for one answer of the users' model."""
+
     concurrency: int = Field(32, ge=1)
-    """Attempts that run at once."""
+    """Attempts that run at once, at most; fewer while the engines queue or their caches are full."""
+    least_concurrency: int = Field(8, ge=1)
+    """Attempts that run at once however full the engines are."""
     attempt_seconds: float = Field(1800.0, gt=0)
     """Wall-clock limit of one attempt; past it the attempt has no reward and runs again."""
     generate_seconds: float = Field(600.0, gt=0)
@@ -91,4 +109,6 @@ class Settings(ServiceSettings):
     def _fits(self) -> Self:
         if (self.store == "dir") != (self.store_dir is not None):
             raise ValueError('store "dir" needs GATEWAY_STORE_DIR, and "redis" takes none')
+        if self.users == "model" and not (self.user_url and self.user_model):
+            raise ValueError('users "model" needs GATEWAY_USER_URL and GATEWAY_USER_MODEL')
         return self

@@ -27,9 +27,26 @@ class TokenStream:
     mask: bytearray = field(default_factory=bytearray)
     logprobs: list[float] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
+    hidden: list[tuple[int, int]] = field(default_factory=list)
+    """[start, end) of tokens that stay on record and are not given to the policy again."""
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def context(self) -> list[int]:
+        """What the policy reads next."""
+        if not self.hidden:
+            return self.ids
+        kept, position = list[int](), 0
+        for start, end in self.hidden:
+            kept += self.ids[position:start]
+            position = end
+        return kept + self.ids[position:]
+
+    def hide(self, start: int, length: int) -> None:
+        """In order of position."""
+        if length:
+            self.hidden.append((start, start + length))
 
     def give(self, ids: Sequence[int]) -> tuple[int, int]:
         """Append tokens that the policy reads and did not write; returns (start, length)."""

@@ -1,19 +1,27 @@
-"""The simulated user, played from a script: domains/<domain>/user/<slug>.yaml.
+"""The simulated user of a task: domains/<domain>/user/<slug>.yaml.
 
     task: orders/refund-damaged
     context: what the user knows                (for a user played by a model)
     script:  [{when: <regex on the assistant's last text>, say: <text>}, …]
     end_after: <regex that ends the conversation>
 
-Lines are tried in order, each is said at most once; when none fits the user leaves.
+The gateway plays all users in one way: from their scripts (lines are tried in order, each is said at
+most once; when none fits the user leaves), by a model that knows the context, or not at all (the user
+leaves after the first answer).
 """
 
 import re
+import zlib
 from pathlib import Path
+from typing import Literal, Protocol
 
-from envfarm.errors import ConfigError, UserModelError
+from envfarm.errors import ConfigError
 from envfarm_common import strict_yaml
 from pydantic import BaseModel, ConfigDict
+
+from rollout_gateway.user_model import ModelUser, UserModel
+
+Player = Literal["script", "model", "none"]
 
 
 class _Strict(BaseModel):
@@ -34,15 +42,34 @@ class UserScript(_Strict):
     end_after: re.Pattern[str] | None = None
 
 
-class ScriptedUser:
+class User(Protocol):
     """One conversation's user."""
+
+    tokens: int
+    """Of a model, in and out so far."""
+
+    async def answer(self, text: str) -> str | None:
+        """What the user says to the assistant's `text`; None when the user leaves."""
+        ...
+
+
+class SilentUser:
+    """Said all that there is to say at the beginning."""
+
+    tokens = 0
+
+    async def answer(self, text: str) -> str | None:
+        return None
+
+
+class ScriptedUser:
+    tokens = 0
 
     def __init__(self, script: UserScript):
         self._script = script
         self._said: set[int] = set()
 
-    def answer(self, text: str) -> str | None:
-        """What the user says to the assistant's `text`; None when the user leaves."""
+    async def answer(self, text: str) -> str | None:
         end = self._script.end_after
         if end is not None and end.search(text):
             return None
@@ -53,10 +80,14 @@ class ScriptedUser:
         return None
 
 
-class UserScripts:
+class Users:
     """All scripts of a domains folder; ConfigError names the file and line that is wrong."""
 
-    def __init__(self, domains_dir: Path):
+    def __init__(
+        self, domains_dir: Path, player: Player = "script", model: UserModel | None = None
+    ):
+        """`model` plays the users when `player` is "model"."""
+        self._player, self._model = player, model
         if not domains_dir.is_dir():
             raise ConfigError(f"{domains_dir} is not a folder", hint="set GATEWAY_DOMAINS_DIR")
         self._scripts: dict[str, UserScript] = {}
@@ -67,9 +98,24 @@ class UserScripts:
                 raise ConfigError(f"{path}: task is {script.task!r}, its place says {expected!r}")
             self._scripts[script.task] = script
 
-    def user(self, task_id: str) -> ScriptedUser:
-        """A fresh user for one attempt; UserModelError when the task has no script."""
+    async def close(self) -> None:
+        if self._model is not None:
+            await self._model.close()
+
+    def user(self, task_id: str, opening: str = "", seed: str = "") -> User:
+        """A fresh user for one attempt; ConfigError when nobody wrote down who it is.
+
+        The same `seed` makes a model's user say the same, as far as the model keeps to it.
+        """
+        if self._player == "none":
+            return SilentUser()
         script = self._scripts.get(task_id)
         if script is None:
-            raise UserModelError(f"there is no user script for {task_id}")
-        return ScriptedUser(script)
+            raise ConfigError(
+                f"there is no user for {task_id}", hint="write domains/<domain>/user/<slug>.yaml"
+            )
+        if self._player == "script" or self._model is None:
+            return ScriptedUser(script)
+        if not script.context.strip():
+            raise ConfigError(f"the user of {task_id} has no context for a model to play")
+        return ModelUser(self._model, script.context, opening, zlib.crc32(seed.encode()))

@@ -1,37 +1,32 @@
 """A model turn's text → reasoning, text for the user, tool calls. Pure, and it never raises.
 
-    <think>reasoning</think> text <tool_call>{"name": "find_order", "arguments": {…}}</tool_call>
+    <think>reasoning</think> text <tool_call>…</tool_call>
 
 What is wrong with a call becomes a sentence for the model (MalformedCall), not an error: a rollout
-does not die of the model's typing.
+does not die of the model's typing. A call inside the reasoning is not run, and counted.
 """
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from envfarm.canonical import canonical_json
+from rollout_gateway.chat.calls import (
+    CALL_CLOSE,
+    CALL_OPEN,
+    MalformedCall,
+    ReadCall,
+    Schemas,
+    ToolCall,
+    malformed,
+)
+from rollout_gateway.chat.calls_json import read_json_call
 
-CALL_OPEN, CALL_CLOSE = "<tool_call>", "</tool_call>"
+__all__ = ["MalformedCall", "Reply", "ToolCall", "parse"]
+
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
-MAX_DEPTH = 64
-"""Deepest nesting of arguments."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToolCall:
-    name: str
-    arguments_json: str
-    """Canonical JSON object."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MalformedCall:
-    name: str
-    """As far as it could be read; else empty."""
-    raw: str
-    problem: str
-    """One sentence for the model."""
+ONLY_IN_REASONING = (
+    f"A tool call inside the reasoning is not run: close it with {THINK_CLOSE} first."
+)
+NO_SCHEMAS: Schemas = {}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,10 +34,17 @@ class Reply:
     reasoning: str
     text: str
     calls: tuple[ToolCall | MalformedCall, ...]
+    calls_in_reasoning: int = 0
 
 
-def parse(turn: str) -> Reply:
+def parse(
+    turn: str,
+    schemas: Mapping[str, Mapping[str, object]] = NO_SCHEMAS,
+    read: ReadCall = read_json_call,
+) -> Reply:
+    """`read` reads what stands between the tags of a call."""
     reasoning, rest = _split_reasoning(turn)
+    inside = reasoning.count(CALL_OPEN)
     texts: list[str] = []
     calls: list[ToolCall | MalformedCall] = []
     while True:
@@ -52,11 +54,14 @@ def parse(turn: str) -> Reply:
             break
         body, closed, rest = rest.partition(CALL_CLOSE)
         if closed:
-            calls.append(_call(body))
+            calls.append(read(body, schemas))
         else:
-            calls.append(_malformed(body, f"The tool call has no {CALL_CLOSE}."))
+            calls.append(malformed(body, f"The tool call has no {CALL_CLOSE}."))
     text = "\n".join(part for part in (piece.strip() for piece in texts) if part)
-    return Reply(reasoning=reasoning, text=text, calls=tuple(calls))
+    if inside and not calls and not text:
+        # The model thinks that it called: without a word to it the conversation would just end.
+        calls.append(malformed(reasoning, ONLY_IN_REASONING))
+    return Reply(reasoning=reasoning, text=text, calls=tuple(calls), calls_in_reasoning=inside)
 
 
 def _split_reasoning(turn: str) -> tuple[str, str]:
@@ -69,65 +74,3 @@ def _split_reasoning(turn: str) -> tuple[str, str]:
     if opens:
         return stripped.removeprefix(THINK_OPEN).strip(), ""
     return "", turn
-
-
-def _call(body: str) -> ToolCall | MalformedCall:
-    try:
-        value = json.loads(body, parse_constant=_refuse_constant)
-    except RecursionError:
-        return _malformed(body, "The tool call is nested too deeply.")
-    except json.JSONDecodeError as error:
-        return _malformed(
-            body, f"The tool call is not valid JSON: {error.msg} at character {error.pos}."
-        )
-    except ValueError as error:
-        return _malformed(body, f"The tool call is not valid JSON: {error}.")
-    if not isinstance(value, dict):
-        return _malformed(body, "The tool call must be a JSON object.")
-    name = value.get("name")
-    if not isinstance(name, str) or not name.strip():
-        return _malformed(body, 'The tool call needs a "name".')
-    unknown = sorted(map(str, value.keys() - {"name", "arguments"}))
-    if unknown:
-        keys = ", ".join(unknown)
-        return _malformed(body, f'Only "name" and "arguments" are allowed, not: {keys}.', name)
-    return _checked(body, name, value.get("arguments", {}))
-
-
-def _checked(body: str, name: str, arguments: Any) -> ToolCall | MalformedCall:
-    if not isinstance(arguments, dict):
-        return _malformed(body, 'The "arguments" must be a JSON object.', name)
-    if _depth(arguments) > MAX_DEPTH:
-        return _malformed(body, "The arguments are nested too deeply.", name)
-    try:
-        text = canonical_json(arguments)
-        (name + text).encode()
-    except UnicodeEncodeError:
-        return _malformed(body, "The tool call holds half of a surrogate pair.", "")
-    except ValueError:
-        return _malformed(body, "The arguments hold a number that is not finite.", name)
-    return ToolCall(name=name.strip(), arguments_json=text)
-
-
-def _malformed(body: str, problem: str, name: str = "") -> MalformedCall:
-    clean = [
-        part.encode(errors="replace").decode() for part in (name.strip(), body.strip(), problem)
-    ]
-    return MalformedCall(name=clean[0], raw=clean[1], problem=clean[2])
-
-
-def _depth(value: Any) -> int:
-    deepest, level = 0, [value]
-    while level:
-        deepest += 1
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-    return deepest
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
