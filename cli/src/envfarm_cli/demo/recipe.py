@@ -21,6 +21,8 @@ class Demonstrations(Part):
     """Conversations that are played from plans, right and nearly right ones, and recorded."""
 
     per_task: int = Field(ge=1)
+    copies: int = Field(ge=0)
+    """Of each, with other ids: so that copying is learned, and not the ids of the training tasks."""
 
 
 class WarmStart(Part):
@@ -102,7 +104,7 @@ class DemoRecipe(Recipe):
                 "learner": str(learner),
                 "max_tokens": 1024,
                 "concurrency": 64,
-                "demonstrations": {"per_task": 8},
+                "demonstrations": {"per_task": 8, "copies": 8},
                 "warm_start": {"steps": _at_least(40, 600 * share), "batch": 32, "lr": 1e-3},
                 "probe": {"minimum": 4, "cap": 8, "at_once": 4, "worth": 400.0},
                 "evaluation": {"tasks": 0 if share >= 0.5 else 16, "k": 8 if share >= 0.5 else 4},

@@ -17,6 +17,7 @@ from envfarm_cli.demo.recipe import DemoRecipe
 from envfarm_cli.demonstrations import demonstration_plans, domain_text
 from envfarm_cli.failure import Failure
 from envfarm_cli.learner_config import write_sections
+from envfarm_cli.renamed_copies import write_renamed_copies
 from envfarm_cli.script_file import write_plans
 from envfarm_cli.stack import Stack
 
@@ -97,7 +98,14 @@ def warm_start(
     stack: Stack, folder: Path, recipe: DemoRecipe, narration: Narration
 ) -> dict[str, Any]:
     """Supervised steps on the recorded conversations; the weights go to `folder`/sft/model."""
-    run_dir, wanted = folder / "sft", recipe.warm_start
+    run_dir, wanted, records = folder / "sft", recipe.warm_start, folder / "demonstrations"
+    write_renamed_copies(
+        records / "jobs",
+        records / "renamed" / "records.bin",
+        folder / "model" / "tokenizer.json",
+        recipe.demonstrations.copies,
+        recipe.seed,
+    )
     config = write_sections(
         folder / "sft.toml",
         {
@@ -118,7 +126,7 @@ def warm_start(
                 "max_tokens": recipe.max_tokens,
             },
             "data": {
-                "path": str(folder / "demonstrations"),
+                "path": str(records),
                 "rewards": "all",
                 "weight": 1.0,
             },
