@@ -16,6 +16,7 @@ COMMANDS = [
     "episode show",
     "probe",
     "eval",
+    "sft",
     "train",
 ]
 
