@@ -1,6 +1,6 @@
 """What a clone of a template holds before any episode: the measure of every reset.
 
-Tables by count and image sum, sequences by value, catalogs by the transactions that wrote them
+Tables by count and sum, sequences by value, catalogs by the transactions that wrote them
 (any DDL, grant or comment writes a new version of some catalog row), roles by their own rows.
 Reading all of it is for every hundredth reset; the others look at what can have been touched.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 
 from env_server.evidence import Table, made_sql
-from env_server.journal import IMAGE_SUM
+from env_server.journal import EXACT_SUM, QUICK_SUM
 
 _CATALOGS = (
     *("pg_aggregate", "pg_attrdef", "pg_attribute", "pg_cast", "pg_class", "pg_collation"),
@@ -30,8 +30,9 @@ _CATALOGS = (
 class Baseline:
     """All values as texts or numbers that compare equal when the state is the same."""
 
-    images: tuple[tuple[int, str], ...]
-    """Per table: rows and image sum."""
+    quick: tuple[tuple[int, str], ...]
+    """Per table: rows and quick sum."""
+    exact: tuple[tuple[int, str], ...]
     sequences: tuple[tuple[int, bool], ...]
     sequence_names: tuple[str, ...]
     """Quoted, in the order of `sequences`."""
@@ -46,27 +47,32 @@ async def read(conn: AsyncConnection[Any], tables: Sequence[Table]) -> Baseline:
     )
     names = tuple(row[0] for row in await found.fetchall())
     return Baseline(
-        images=await read_images(conn, tables, range(len(tables))),
+        quick=await read_sums(conn, tables, range(len(tables)), QUICK_SUM),
+        exact=await read_sums(conn, tables, range(len(tables)), EXACT_SUM),
         sequences=await read_sequences(conn, names),
         sequence_names=names,
         catalogs=await read_catalogs(conn),
     )
 
 
-async def read_images(
-    conn: AsyncConnection[Any], tables: Sequence[Table], numbers: Sequence[int]
+async def read_sums(
+    conn: AsyncConnection[Any], tables: Sequence[Table], numbers: Sequence[int], formula: str
 ) -> tuple[tuple[int, str], ...]:
-    """Count and image sum of each of the tables with these numbers."""
+    """Count and sum of the rows of each of the tables with these numbers."""
     if not numbers:
         return ()
+    rows = await (await conn.execute(sums_query(tables, numbers, formula))).fetchall()
+    return tuple((count, total) for _, count, total in sorted(rows))
+
+
+def sums_query(tables: Sequence[Table], numbers: Sequence[int], formula: str) -> sql.Composed:
     parts = [
-        made_sql(f"SELECT {{}}, count(*), {IMAGE_SUM.format('t')} FROM public.{{}} t").format(
+        made_sql(f"SELECT {{}}, count(*), {formula.format('t')} FROM public.{{}} t").format(
             sql.Literal(place), sql.Identifier(tables[number].name)
         )
         for place, number in enumerate(numbers)
     ]
-    rows = await (await conn.execute(sql.SQL(" UNION ALL ").join(parts))).fetchall()
-    return tuple((count, image) for _, count, image in sorted(rows))
+    return sql.SQL(" UNION ALL ").join(parts)
 
 
 def restore_sequences(base: Baseline) -> sql.Composed:
@@ -115,7 +121,7 @@ _DIGESTS = sql.SQL("SELECT ") + sql.SQL(", ").join(
 )
 
 
-_ROLE = """
+ROLE = """
 SELECT r.rolname, r.rolsuper, r.rolinherit, r.rolcreaterole, r.rolcreatedb, r.rolcanlogin,
        r.rolreplication, r.rolbypassrls, r.rolconnlimit, r.rolpassword, r.rolvaliduntil::text,
        ARRAY(SELECT m.roleid::regrole::text FROM pg_auth_members m WHERE m.member = r.oid
@@ -126,9 +132,10 @@ SELECT r.rolname, r.rolsuper, r.rolinherit, r.rolcreaterole, r.rolcreatedb, r.ro
        d.datacl::text, d.datconnlimit, d.datallowconn, d.datdba::regrole::text
 FROM pg_authid r, pg_database d WHERE r.rolname = %s AND d.datname = current_database()
 """
+"""One row: everything that an agent's role could change of itself or of its database's access."""
 
 
 async def read_role(conn: AsyncConnection[Any], role: str) -> tuple[Any, ...]:
     """Everything that an agent's role could change of itself or of its database's access."""
-    row = await (await conn.execute(_ROLE, (role,))).fetchone()
+    row = await (await conn.execute(ROLE, (role,))).fetchone()
     return tuple(row) if row else ()

@@ -188,7 +188,9 @@ class Cluster:
             self._conninfo,
             prepares=True,
             dbname=slot.name,
-            options=evidence.SESSION + " -c stats_fetch_consistency=none",
+            # Its plans must not wait for five executions, as few slots see as many.
+            options=evidence.SESSION
+            + " -c stats_fetch_consistency=none -c plan_cache_mode=force_generic_plan",
         )
 
     async def sweep(self) -> int:

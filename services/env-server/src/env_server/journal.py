@@ -186,9 +186,10 @@ def _counter(name: str, oids: Sequence[int]) -> sql.Composable:
     )
 
 
-IMAGE_SUM = "coalesce(sum(hashtextextended({}::text, 0)), 0)::text"
-"""Of rows in any order. The text of a row is exact, while its hash as a record takes equal values
-of another form, such as 1.0 and 1.00, for one."""
+QUICK_SUM = "coalesce(sum(hash_record_extended({}, 0)), 0)::text"
+"""Of rows in any order. It takes equal values of another form, such as 1.0 and 1.00, for one."""
+EXACT_SUM = "coalesce(sum(hashtextextended({}::text, 0)), 0)::text"
+"""The same by the text of each row, which is exact and costs twice as much."""
 
 
 def details_query(
@@ -197,7 +198,7 @@ def details_query(
     """What happened in the touched tables, as rows (number, what, text, text):
 
     `change`: the row before and after as jsonb text, null where there is none; `sum`: count and
-    image sum of the table now; `delta`: what the journal adds to the image sum; and for `ranked`
+    quick sum of the table now; `delta`: what the journal adds to the quick sum; and for `ranked`
     tables `rank`: the key of a row that is new under its key, and how many rows stand before it.
     """
     parts: list[sql.Composable] = []
@@ -209,10 +210,10 @@ def details_query(
         }
         texts = [
             "SELECT {n}, 'change', to_jsonb(old)::text, to_jsonb(new)::text FROM journal.{j}",
-            f"SELECT {{n}}, 'sum', count(*)::text, {IMAGE_SUM.format('t')} FROM public.{{t}} t",
+            f"SELECT {{n}}, 'sum', count(*)::text, {QUICK_SUM.format('t')} FROM public.{{t}} t",
             "SELECT {n}, 'delta', NULL, (coalesce(sum(CASE WHEN op <> 'd' THEN"
-            " hashtextextended(new::text, 0)::numeric ELSE 0 END - CASE WHEN op <> 'i' THEN"
-            " hashtextextended(old::text, 0)::numeric ELSE 0 END), 0))::text FROM journal.{j}",
+            " hash_record_extended(new, 0)::numeric ELSE 0 END - CASE WHEN op <> 'i' THEN"
+            " hash_record_extended(old, 0)::numeric ELSE 0 END), 0))::text FROM journal.{j}",
         ]
         parts += [made_sql(text).format(**names) for text in texts]
         if number in ranked:

@@ -2,7 +2,7 @@
 
 The journal is believed when three witnesses agree: Postgres's own row counters saw no change that
 it does not have, each touched table holds exactly the template's rows plus the journalled
-difference (by count and image sum), and each row that it says was replaced is the template's. Any
+difference (by count and sum), and each row that it says was replaced is the template's. Any
 disagreement is a `Doubt`; whoever gets it reads all tables in full.
 """
 
@@ -70,7 +70,8 @@ async def summarize(conn: AsyncConnection[Any], template: Template) -> Summary:
     journalled: dict[int, Counts] = {}
     counted: dict[int, Counts] = {}
     is_dirty, catalog_changes = False, 0
-    for number, *values in await (await conn.execute(template.summary)).fetchall():
+    query = template.query("summary", lambda: journal.summary_query(template.tables))
+    for number, *values in await (await conn.execute(query)).fetchall():
         if number < 0:
             is_dirty = values[0] > 0 if number == -1 else is_dirty
             catalog_changes = values[0] if number == -2 else catalog_changes
@@ -144,7 +145,10 @@ async def _details(
     if not touched:
         return found
     ranked = {n for n in touched if 0 < sum(summary.journalled[n]) <= MAX_PATCHED}
-    query = journal.details_query(template.tables, touched, ranked)
+    query = template.query(
+        ("details", *touched, -1, *ranked),
+        lambda: journal.details_query(template.tables, touched, ranked),
+    )
     for number, what, first, second in await (await conn.execute(query)).fetchall():
         table = found[number]
         if what == "change":
@@ -160,7 +164,7 @@ async def _details(
 
 
 def _require_sum(template: Template, number: int, found: _Details) -> None:
-    rows, image = template.baseline.images[number]
+    rows, image = template.baseline.quick[number]
     rows += found.new.total() - found.old.total()
     if (found.rows, found.image) != (rows, int(image) + found.delta):
         raise Doubt(f"{template.tables[number].name} is not the template's plus its journal")

@@ -43,25 +43,49 @@ async def undo(
     summary.require_complete(before)
     touched = summary.touched(before)
     base = template.baseline
-    statements = [sql.SQL("BEGIN"), baseline.restore_sequences(base)]
+    undoing = template.query(("undo", *touched), lambda: _undo_query(template, touched))
+    await conn.execute(undoing, prepare=False)
+    sums = template.query(
+        ("sums", *touched), lambda: baseline.sums_query(template.tables, touched, journal.QUICK_SUM)
+    )
+    async with conn.pipeline():
+        seen_sums = await conn.execute(sums) if touched else None
+        seen_role = await conn.execute(baseline.ROLE, (role,))
+        sequences = await baseline.read_sequences(conn, base.sequence_names)
+        after = await summarize(conn, template)
+    now = (
+        {place: (count, total) for place, count, total in await seen_sums.fetchall()}
+        if seen_sums
+        else {}
+    )
+    for place, number in enumerate(touched):
+        if now[place] != base.quick[number]:
+            raise Doubt(f"table {template.tables[number].name} is not as it was")
+    if sequences != base.sequences:
+        raise Doubt("a sequence is not as it was")
+    if await seen_role.fetchone() != expected_role:
+        raise Doubt(f"role {role} or the access to its database is not as it was")
+    _require_quiet(template, summary, after, touched)
+    if full:
+        await _require_all(conn, template)
+    return after
+
+
+def _undo_query(template: Template, touched: Sequence[int]) -> sql.Composed:
+    statements = [sql.SQL("BEGIN"), baseline.restore_sequences(template.baseline)]
     if touched:
         statements.append(journal.undo_statements(touched))
-    statements += [sql.SQL(FLUSH), sql.SQL("COMMIT")]
-    await conn.execute(sql.SQL(";\n").join(statements), prepare=False)
-    numbers = range(len(template.tables)) if full else touched
-    images = await baseline.read_images(conn, template.tables, numbers)
-    for number, image in zip(numbers, images, strict=True):
-        if image != base.images[number]:
-            raise Doubt(f"table {template.tables[number].name} is not as it was")
-    if await baseline.read_sequences(conn, base.sequence_names) != base.sequences:
-        raise Doubt("a sequence is not as it was")
-    if full and await baseline.read_catalogs(conn) != base.catalogs:
+    return sql.SQL(";\n").join([*statements, sql.SQL(FLUSH), sql.SQL("COMMIT")])
+
+
+async def _require_all(conn: AsyncConnection[Any], template: Template) -> None:
+    """Every table by the text of its rows, and every catalog."""
+    tables, base = template.tables, template.baseline
+    exact = await baseline.read_sums(conn, tables, range(len(tables)), journal.EXACT_SUM)
+    if exact != base.exact:
+        raise Doubt("a table is not as it was")
+    if await baseline.read_catalogs(conn) != base.catalogs:
         raise Doubt("a catalog is not as it was")
-    if await baseline.read_role(conn, role) != expected_role:
-        raise Doubt(f"role {role} or the access to its database is not as it was")
-    after = await summarize(conn, template)
-    _require_quiet(template, summary, after, touched)
-    return after
 
 
 def _require_quiet(

@@ -1,6 +1,7 @@
 """A template database per world: built once, checked, granted, read, closed to connections."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from env_server.world import World
 
 AGENT_GROUP = "world_agent"
 GRADER_GROUP = "grader_ro"
+MAX_QUERIES = 2_000
 OWNER = "world_owner"
 """Owns what a world makes, so that no function of a world ever runs as superuser."""
 SHARED_ROLES = (AGENT_GROUP, GRADER_GROUP, OWNER, journal.ROLE)
@@ -31,10 +33,18 @@ class Template:
     tables: tuple[Table, ...]
     initial: Snapshot
     baseline: Baseline
-    summary: sql.Composed
-    """`journal.summary_query`, composed once."""
     reuse_obstacle: str
     """Why an undo cannot be trusted in this world; empty when nothing is known."""
+    queries: dict[Any, bytes] = field(default_factory=dict)
+    """Composed once and kept, as composing costs more than running; bounded by `query`."""
+
+    def query(self, key: Any, make: Callable[[], sql.Composed]) -> bytes:
+        """The text of `make()`, remembered under `key`."""
+        if key not in self.queries:
+            if len(self.queries) >= MAX_QUERIES:
+                self.queries.clear()
+            self.queries[key] = make().as_bytes()
+        return self.queries[key]
 
 
 _CLOCK = """
@@ -192,7 +202,6 @@ async def build(
         tables,
         initial,
         measured,
-        journal.summary_query(tables),
         f"trigger {always[0]} is enabled always, so it would act on an undo" if always else "",
     )
 

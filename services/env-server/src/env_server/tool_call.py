@@ -105,11 +105,12 @@ async def run(
         await _rollback(conn)
         raise DeadlineError(f"tool {tool.name} ran longer than {deadline:g} s and was undone")
     error = body.exception()
-    await _require_own_transaction(conn, tool, marker)
     if error is None:
-        error = await _commit(conn)
+        error = await _commit(conn, tool, marker)
         if error is None:
             return seen(body.result(), False)
+    else:
+        await _require_own_transaction(conn, tool, marker)
     await _rollback(conn)
     return seen(_observe(conn, tool, error), True)
 
@@ -152,16 +153,30 @@ async def _stop(body: asyncio.Task[str]) -> None:
         log.error("a tool does not let itself be cancelled")
 
 
-async def _commit(conn: AsyncConnection[Any]) -> BaseException | None:
-    """None when committed; the error when Postgres refused and so rolled back."""
+async def _commit(conn: AsyncConnection[Any], tool: Tool, marker: str) -> BaseException | None:
+    """None when committed; the error when Postgres refused and so rolled back.
+
+    BrokenWorld when the tool has ended its own transaction: SET LOCAL ends with it, so the first
+    statement divides by zero, which keeps the second from being reached and us in an error state.
+    """
+    text = (
+        "SELECT 1 / (pg_catalog.current_setting('envfarm.call', true)"
+        f" IS NOT DISTINCT FROM '{marker}')::int; COMMIT"
+    )
+    if conn.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+        raise BrokenWorld(f"tool {tool.name} ended its own transaction")
+    aborted = conn.pgconn.transaction_status == pq.TransactionStatus.INERROR
     try:
         async with asyncio.timeout(END_SECONDS):
-            await conn.execute("COMMIT")
+            await conn.execute(cast(LiteralString, text))
     except TimeoutError as error:
         await conn.close()
         raise DatabaseError("COMMIT did not answer; its outcome is unknown") from error
     except psycopg.Error as error:
-        return error
+        if aborted or conn.pgconn.transaction_status != pq.TransactionStatus.INERROR:
+            return error
+        await _rollback(conn)
+        raise BrokenWorld(f"tool {tool.name} ended its own transaction") from error
     return None
 
 
