@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 RESAMPLES = 10_000
 SEED = 20260302
@@ -67,5 +67,5 @@ def task_intervals(
 
 def expanded_tail(tasks: int, level: float = LEVEL) -> float:
     """Normal tail beyond sqrt(T/(T-1)) · t quantile: below (1 - level)/2, and equal to it at the limit."""
-    t = stats.t.ppf((1 - level) / 2, tasks - 1)
-    return float(stats.norm.cdf(np.sqrt(tasks / (tasks - 1)) * t))
+    t = special.stdtrit(tasks - 1, (1 - level) / 2)
+    return float(special.ndtr(np.sqrt(tasks / (tasks - 1)) * t))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from envfarm.errors import ConfigError
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from envfarm_numbers.bootstrap import RESAMPLES, SEED, task_intervals
 from envfarm_numbers.counts import TaskCounts, arrays
@@ -155,7 +155,6 @@ def _columns(
 
 
 def _mcnemar(change: NDArray[np.float64]) -> float:
+    """Two-sided sign test: gains and losses are equally likely when nothing changed."""
     gained, lost = int((change > 0).sum()), int((change < 0).sum())
-    if gained + lost == 0:
-        return 1.0
-    return float(stats.binomtest(gained, gained + lost).pvalue)
+    return min(1.0, 2 * float(special.bdtr(min(gained, lost), gained + lost, 0.5)))

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from envfarm_numbers import jeffreys
 from envfarm_numbers.probing import StoppingRule
@@ -47,7 +47,7 @@ def pools() -> list[Pool]:
     """Uniform; U-shaped, Beta(1/2, 1/2); spiked, 30 % each at exactly 0 and 1, the rest uniform."""
     rates = (np.arange(GRID) + 0.5) / GRID
     even = np.full(GRID, 1 / GRID)
-    u_shaped = np.diff(stats.beta(0.5, 0.5).cdf(np.arange(GRID + 1) / GRID))
+    u_shaped = np.diff(special.betainc(0.5, 0.5, np.arange(GRID + 1) / GRID))
     return [
         Pool("uniform", rates, even),
         Pool("u_shaped", rates, u_shaped),
@@ -72,7 +72,8 @@ def efficiency(rule: StoppingRule, pool: Pool) -> Efficiency:
 def fixed_wrong_band(k: int, pool: Pool) -> float:
     """Share of tasks whose band after exactly k runs is not the one of their pass rate."""
     named = jeffreys.bands(np.arange(k + 1), k)
-    ways = stats.binom.pmf(np.arange(k + 1)[None, :], k, pool.rates[:, None])
+    c, rates = np.arange(k + 1)[None, :], pool.rates[:, None]
+    ways = special.binom(k, c) * rates**c * (1 - rates) ** (k - c)
     right = (ways * (named[None, :] == true_bands(pool.rates)[:, None])).sum(axis=1)
     return float(pool.weights @ (1 - right))
 

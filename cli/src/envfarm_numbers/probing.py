@@ -56,7 +56,7 @@ class StoppingRule:
             return Decision.CAP
         if self._continues[clean][passed]:
             return Decision.MORE
-        if self._mass(clean)[passed] >= self.confidence:
+        if self._masses[clean][passed] >= self.confidence:
             return Decision.CONFIDENT
         return Decision.SETTLED
 
@@ -71,17 +71,21 @@ class StoppingRule:
         """Further clean runs that every course of events needs: may be run at once without waste."""
         return int(self._surely[clean][passed]) if clean < self.cap else 0
 
-    @staticmethod
-    def _mass(clean: int) -> NDArray[np.float64]:
-        return jeffreys.band_masses(np.arange(clean + 1), clean).max(axis=-1)
+    @cached_property
+    def _masses(self) -> list[NDArray[np.float64]]:
+        """[clean][passed]: mass of the band of maximum mass."""
+        return [
+            jeffreys.band_masses(np.arange(clean + 1), clean).max(axis=-1)
+            for clean in range(self.cap + 1)
+        ]
 
     @cached_property
     def _continues(self) -> list[NDArray[np.bool_]]:
         """[clean][passed]: backward induction on the smallest expected loss."""
-        loss = 1 - self._mass(self.cap)
+        loss = 1 - self._masses[self.cap]
         found: list[NDArray[np.bool_]] = []
         for clean in range(self.cap - 1, -1, -1):
-            mass, rate = self._mass(clean), (np.arange(clean + 1) + 0.5) / (clean + 1)
+            mass, rate = self._masses[clean], (np.arange(clean + 1) + 0.5) / (clean + 1)
             going = 1 / self.worth + rate * loss[1:] + (1 - rate) * loss[:-1]
             more = (going < 1 - mass) & (mass < self.confidence) | (clean < self.minimum)
             loss = np.where(more, going, 1 - mass)

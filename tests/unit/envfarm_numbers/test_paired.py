@@ -62,3 +62,11 @@ def test_other_tasks_cannot_be_paired():
         compare(tasks((1, 2)), [TaskCounts("d/other", passed=1, clean=2)])
     with pytest.raises(ConfigError):
         compare(tasks((1, 2)), tasks((0, 0)))
+
+
+def test_counts_of_tasks_are_tested_exactly():
+    a = tasks(*[(4, 4)] * 3, *[(0, 4)] * 9)
+    b = tasks(*[(3, 4)] * 3, *[(4, 4)] * 9)
+    by_name = {d.name: d for d in compare(a, b, resamples=10, permutations=9).differences}
+    assert by_name["observed all"].p_value == pytest.approx(stats.binomtest(9, 12).pvalue)
+    assert by_name["ever passed"].p_value == pytest.approx(stats.binomtest(9, 9).pvalue)
