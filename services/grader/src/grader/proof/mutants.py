@@ -15,7 +15,7 @@ Reading calls change nothing and are left out. Runs that are equal appear once, 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from envfarm.canonical import canonical_json
 from envfarm.v1 import task_pb2
@@ -23,6 +23,8 @@ from envfarm.v1 import task_pb2
 from grader.checkset import Action, CheckFile
 from grader.proof.argument_values import changed_values, choices
 from grader.proof.neighbours import Neighbours
+
+Episode = Literal["own", "empty", "golden"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Mutant:
     reply: str
     must_run: bool = False
     """Whether each of its calls must be accepted, or it would prove nothing."""
+    episode: Episode = "own"
+    """One that was played already: only the reply is another."""
 
 
 def catalogue(
@@ -73,6 +77,7 @@ class _Draft:
     reply: str | None = None
     """None takes the golden reply."""
     must_run: bool = False
+    episode: Episode = "own"
 
 
 def _distinct(
@@ -88,7 +93,12 @@ def _distinct(
             continue
         seen.add(identity)
         yield Mutant(
-            draft.kind, f"{draft.kind}: {draft.what}", draft.runs, reply, must_run=draft.must_run
+            draft.kind,
+            f"{draft.kind}: {draft.what}",
+            draft.runs,
+            reply,
+            must_run=draft.must_run,
+            episode=draft.episode,
         )
 
 
@@ -112,11 +122,11 @@ def _dropped(writes: tuple[Action, ...]) -> Iterator[_Draft]:
 
 def _half_done(writes: tuple[Action, ...], *, has_words: bool) -> Iterator[_Draft]:
     if writes:
-        yield _Draft("half done", "nothing but the reply", ((),))
+        yield _Draft("half done", "nothing but the reply", ((),), episode="empty")
     for count in range(1, len(writes)):
         yield _Draft("half done", f"the first {count} of {len(writes)} writes", (writes[:count],))
     if has_words:
-        yield _Draft("half done", "everything but the reply", (writes,), reply="")
+        yield _Draft("half done", "everything but the reply", (writes,), "", episode="golden")
 
 
 def _has_words(checks: CheckFile) -> bool:

@@ -15,7 +15,7 @@ from grader.fresh_run import FreshRuns
 from grader.golden import Golden, GoldenStore, make_golden
 from grader.grading import Attempt, Graded, grade
 from grader.proof.equivalence import differing_rows, free_texts, unlike_declared
-from grader.proof.mutants import Mutant, catalogue
+from grader.proof.mutants import Episode, Mutant, catalogue
 from grader.proof.neighbours import Neighbours
 from grader.world_base import BaseStore, WorldBase
 
@@ -88,11 +88,14 @@ class Prover:
             golden = make_golden(checks.checks_hash, untouched, finished)
             base, neighbours = await self._world(untouched, empty_id)
             empty = await self._grade(task, checks, golden, empty_id, "")
-        if empty.decision.status != "graded":
-            proof.wrong.append(f"the empty run is ungradable: {empty.decision.reason}")
-        elif (empty.decision.reward == 1.0) != (checks.empty == "passes"):
-            proof.wrong.append(f"the empty run does not do what `empty: {checks.empty}` says")
-        mutants = catalogue(task, checks, neighbours, free_texts(checks, golden))
+            if empty.decision.status != "graded":
+                proof.wrong.append(f"the empty run is ungradable: {empty.decision.reason}")
+            elif (empty.decision.reward == 1.0) != (checks.empty == "passes"):
+                proof.wrong.append(f"the empty run does not do what `empty: {checks.empty}` says")
+            mutants = catalogue(task, checks, neighbours, free_texts(checks, golden))
+            proof.wrong += await self._replies(
+                task, checks, golden, empty_id, mutants, "empty", proof
+            )
         names = {mutant.name for mutant in mutants}
         proof.wrong += [
             f"`equivalent` names {declared.mutant!r}, and there is no such mutant"
@@ -100,10 +103,14 @@ class Prover:
             if declared.mutant not in names
         ]
         found = await asyncio.gather(
-            self._prove_golden(task, checks, golden),
-            *(self._try(task, checks, golden, mutant, proof) for mutant in mutants),
+            self._prove_golden(task, checks, golden, mutants, proof),
+            *(
+                self._try(task, checks, golden, mutant, proof)
+                for mutant in mutants
+                if mutant.episode == "own"
+            ),
         )
-        proof.wrong += [fault for fault in found if fault]
+        proof.wrong += [fault for faults in found for fault in faults]
         if not proof.wrong:
             if not self._bases.has(base.initial_state_hash):
                 self._bases.write(base)
@@ -121,16 +128,41 @@ class Prover:
                 self._worlds[key] = (base, Neighbours(base))
         return self._worlds[key]
 
-    async def _prove_golden(self, task: task_pb2.Task, checks: CheckFile, golden: Golden) -> str:
+    async def _prove_golden(
+        self,
+        task: task_pb2.Task,
+        checks: CheckFile,
+        golden: Golden,
+        mutants: Sequence[Mutant],
+        proof: TaskProof,
+    ) -> list[str]:
         """The second golden run, on whatever slot the world allows."""
         actions = checks.golden.actions
         async with self._runs.sealed(task, actions, REUSE) as (episode_id, _):
             again = await self._grade(task, checks, golden, episode_id, checks.golden.reply)
-        if again.decision.reward != 1.0:
-            return f"the golden run does not pass: {_why(again)}"
-        if again.evidence is None or again.evidence.final_state_hash != golden.final_state_hash:
-            return "two golden runs end in different states"
-        return ""
+            if again.decision.reward != 1.0:
+                return [f"the golden run does not pass: {_why(again)}"]
+            if again.evidence is None or again.evidence.final_state_hash != golden.final_state_hash:
+                return ["two golden runs end in different states"]
+            return await self._replies(task, checks, golden, episode_id, mutants, "golden", proof)
+
+    async def _replies(
+        self,
+        task: task_pb2.Task,
+        checks: CheckFile,
+        golden: Golden,
+        episode_id: str,
+        mutants: Sequence[Mutant],
+        episode: Episode,
+        proof: TaskProof,
+    ) -> list[str]:
+        """Faults of the mutants that only say something else after an episode that is there."""
+        faults: list[str] = []
+        for mutant in mutants:
+            if mutant.episode == episode:
+                graded = await self._grade(task, checks, golden, episode_id, mutant.reply)
+                faults += _count(checks, golden, mutant, graded, (), proof)
+        return faults
 
     async def _try(
         self,
@@ -139,34 +171,9 @@ class Prover:
         golden: Golden,
         mutant: Mutant,
         proof: TaskProof,
-    ) -> str:
-        """Run it and count it; empty when the checks catch it, else what is wrong."""
+    ) -> list[str]:
         graded, refusals = await self._run(task, checks, golden, mutant)
-        if mutant.must_run and refusals:
-            return f"the mutant {mutant.name!r} cannot be run: {refusals[0]}"
-        if graded.evidence is None or graded.decision.status != "graded":
-            return f"the mutant {mutant.name!r} is ungradable: {graded.decision.reason}"
-        declared = next((e for e in checks.equivalent if e.mutant == mutant.name), None)
-        passes = graded.decision.reward == 1.0
-        if passes and not mutant.must_run and declared is None:
-            same_end = graded.evidence.final_state_hash == golden.final_state_hash
-            is_golden = same_end and mutant.reply == checks.golden.reply
-            # Two calls that the tools accept in either order, with a right end, have no order.
-            if is_golden or (mutant.kind == "order broken" and not refusals):
-                proof.no_mutants += 1
-                return ""
-        proof.made[mutant.kind] = proof.made.get(mutant.kind, 0) + 1
-        if not passes:
-            proof.killed[mutant.kind] = proof.killed.get(mutant.kind, 0) + 1
-            if declared is None:
-                return ""
-            return f"`equivalent` declares {mutant.name!r}, which the checks catch: take it out"
-        rows = differing_rows(graded.evidence.changes, golden.as_changes())
-        if declared is None:
-            where = f"; it ends otherwise than golden in {rows}" if rows else "; it ends as golden does"
-            return f"the mutant {mutant.name!r} is not caught: {_why(graded)}{where}"
-        proof.equivalent += 1
-        return unlike_declared(declared, rows)
+        return _count(checks, golden, mutant, graded, refusals, proof)
 
     async def _run(
         self, task: task_pb2.Task, checks: CheckFile, golden: Golden, mutant: Mutant
@@ -186,6 +193,43 @@ class Prover:
         attempt = Attempt(task_id=task.ref.task_id, task_hash=task.ref.task_hash, final_reply=reply)
         state = EpisodeState(self._source, self._target, episode_id)
         return await grade(attempt, checks, _Held(golden), state, self._runner)
+
+
+def _count(
+    checks: CheckFile,
+    golden: Golden,
+    mutant: Mutant,
+    graded: Graded,
+    refusals: Sequence[str],
+    proof: TaskProof,
+) -> list[str]:
+    """Count a mutant that was graded; empty when the checks catch it, else what is wrong."""
+    if mutant.must_run and refusals:
+        return [f"the mutant {mutant.name!r} cannot be run: {refusals[0]}"]
+    if graded.evidence is None or graded.decision.status != "graded":
+        return [f"the mutant {mutant.name!r} is ungradable: {graded.decision.reason}"]
+    declared = next((e for e in checks.equivalent if e.mutant == mutant.name), None)
+    passes = graded.decision.reward == 1.0
+    if passes and not mutant.must_run and declared is None:
+        same_end = graded.evidence.final_state_hash == golden.final_state_hash
+        is_golden = same_end and mutant.reply == checks.golden.reply
+        # Two calls that the tools accept in either order, with a right end, have no order.
+        if is_golden or (mutant.kind == "order broken" and not refusals):
+            proof.no_mutants += 1
+            return []
+    proof.made[mutant.kind] = proof.made.get(mutant.kind, 0) + 1
+    if not passes:
+        proof.killed[mutant.kind] = proof.killed.get(mutant.kind, 0) + 1
+        if declared is None:
+            return []
+        return [f"`equivalent` declares {mutant.name!r}, which the checks catch: take it out"]
+    rows = differing_rows(graded.evidence.changes, golden.as_changes())
+    if declared is None:
+        where = f"it ends otherwise than golden in {rows}" if rows else "it ends as golden does"
+        return [f"the mutant {mutant.name!r} is not caught: {_why(graded)}; {where}"]
+    proof.equivalent += 1
+    unlike = unlike_declared(declared, rows)
+    return [unlike] if unlike else []
 
 
 def _why(graded: Graded) -> str:
