@@ -18,12 +18,13 @@ from envfarm.canonical import canonical_json
 from env_server.world import World, load_world
 from envfarm_cli.domain_files import TaskFiles, find_tasks, read_yaml
 from envfarm_cli.failure import BadInput
-from rollout_gateway.chat import render
+from rollout_gateway.chat.formats import FORMATS, ToolLine
 
 Plan = list[str]
 TRAIN = "train"
 RIGHT_SHARE = 0.5
 """Of the plans, how many are golden."""
+CHAT_FORMAT = "compact"
 CALL_MARKS = ("<tool_call>", "</tool_call>")
 
 
@@ -62,14 +63,11 @@ def domain_text(domains: Path, domain: str, plans: dict[str, dict[str, Any]]) ->
     """
     world = load_world(domains / domain / "world")
     tools = [
-        render.ToolLine(
-            name=tool.name, description=tool.description, input_schema_json=tool.schema_json
-        )
+        ToolLine(name=tool.name, description=tool.description, input_schema_json=tool.schema_json)
         for tool in world.tools.values()
     ]
-    lines = "\n".join(render.tool_line(tool) for tool in tools)
-    pieces = [f"system\n{world.policy.strip()}{render.TOOLS_HEADING}{lines}\n{render.CALL_BEFORE}"]
-    pieces += [render.CALL_EXAMPLE, render.CALL_AFTER, "assistant\n", "user\n"]
+    first, *others = (text for text, is_mark in FORMATS[CHAT_FORMAT].tools(tools) if not is_mark)
+    pieces = [f"system\n{world.policy.strip()}{first}", *others, "assistant\n", "user\n"]
     pieces += [f"\n{answer}\n" for answer in _answers(world)]
     for task in plans.values():
         pieces.append(f"user\n{task['opening']}")
