@@ -140,7 +140,8 @@ class DemoRecipe(Recipe):
             "": {"seed": self.seed},
             "run": {"checkpoint_every": 5, "keep_weights": 4},
             "model": {"max_tokens": self.max_tokens},
-            "batch": {"micro_batch_tokens": 16 * self.max_tokens},
+            # Groups that were delivered wait for their checkpoint.
+            "stream": {"retained_groups": 5 * self.train.groups_per_update + 32},
             "optimizer": {"lr": self.train.lr},
             "sampling": {
                 "temperature": self.sampling.temperature,

@@ -1,5 +1,6 @@
 """The demonstration's starting policy: model and tokenizer, recorded conversations, supervised steps."""
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -132,8 +133,8 @@ def warm_start(
             },
             "batch": {
                 "layout": "packed",
-                "micro_batch_tokens": 16 * recipe.max_tokens,
-                "logits_at_once": 16 * recipe.max_tokens * 640,
+                "micro_batch_tokens": 1200,
+                "logits_at_once": 1 << 20,
                 "conversations": wanted.batch,
             },
             "optimizer": {
@@ -157,4 +158,6 @@ def warm_start(
             meter,
             stack.fail_when_one_died,
         )
+    # They can be made again, and no job of a gateway left them.
+    shutil.rmtree(records / "renamed")
     return read_json(run_dir / "summary.json")
