@@ -147,6 +147,7 @@ def grader(state: StateDir, options: StackOptions) -> Spec:
         GRADER_ENV_SERVERS="127.0.0.1",
         GRADER_HTTP_PORT=options.port("grader.http"),
         GRADER_READY_FILE=state.ready("grader"),
+        **settings.judge(),
     )
 
 
@@ -166,7 +167,8 @@ def ingest(state: StateDir, domains: Path, env_server: str, domain: str, tasks: 
             "GRADER_EVIDENCE_TOKEN": keys["env_grader"],
             "GRADER_INFRA_TOKEN": keys["env_infra"],
             "GRADER_ENV_SERVER": env_server,
-        },
+        }
+        | settings.judge(),
     )
 
 

@@ -16,3 +16,8 @@ def search_path() -> str:
 def home() -> str:
     """HOME for programs that we start; compiled DeepSpeed ops lie in its cache."""
     return os.environ.get("HOME", "")
+
+
+def judge() -> dict[str, str]:
+    """The GRADER_JUDGE_* variables, for the grader and the proofs that we start."""
+    return {name: value for name, value in os.environ.items() if name.startswith("GRADER_JUDGE_")}
