@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
+from grader.checks import state as state_check
+from grader.checks.matching import unmatched
 from tests.support import desk_states
 from tests.support.desk import DOMAINS, Desk, agreement, open_desk
 from tests.support.desk_states import STATES, State
@@ -40,6 +42,26 @@ async def test_a_second_grader_agrees_on_random_episodes(desk: Desk):
     counts = await agreement(desk, desk_states, episodes=60, seed=1)
     assert counts["episodes"] == 60
     assert counts["reward_1"] >= 5 and counts["reward_0"] >= 5, counts
+
+
+FAULTS = {
+    "extra rows are overlooked": lambda expected, observed: (unmatched(expected, observed)[0], []),
+    "missing rows are overlooked": lambda expected, observed: (
+        [],
+        unmatched(expected, observed)[1],
+    ),
+}
+
+
+@on_one_loop
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_grader_with_a_fault_is_found_by_the_second(
+    desk: Desk, fault: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(state_check, "unmatched", FAULTS[fault])
+    with pytest.raises(ExceptionGroup) as caught:
+        await agreement(desk, desk_states, episodes=60, seed=1)
+    assert caught.value.subgroup(AssertionError)
 
 
 def test_there_are_enough_of_them_and_no_two_are_called_the_same():
