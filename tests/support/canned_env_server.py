@@ -4,6 +4,7 @@ Only for what a real env-server never does (torn streams, forged hashes) and for
 grader's own door; everything else runs on the real one.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ class CannedEnvServer(env_service_pb2_grpc.EnvServiceServicer):
     """Answers to read-only queries; any other query is refused."""
     torn: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
+    hold: asyncio.Event | None = None
+    """When set to an event, evidence is read only once that is set."""
     reads: int = 0
     address: str = ""
 
@@ -42,6 +45,8 @@ class CannedEnvServer(env_service_pb2_grpc.EnvServiceServicer):
     ) -> AsyncIterator[evidence_pb2.EvidenceChunk]:
         auth.require(authorization(context), "grader", {"grader": self.token})
         self.reads += 1
+        if self.hold:
+            await self.hold.wait()
         if request.episode_id in self.broken:
             raise DatabaseError("the database is gone")
         if request.episode_id not in self.episodes:

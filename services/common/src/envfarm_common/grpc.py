@@ -13,7 +13,7 @@ from envfarm_common import logging
 
 log = logging.get(__name__)
 
-OPTIONS = [("grpc.max_receive_message_length", 16 << 20), ("grpc.so_reuseport", 0)]
+OPTIONS = [("grpc.max_receive_message_length", 16 << 20)]
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):
@@ -99,7 +99,7 @@ async def serve(
 ) -> tuple[grpc.aio.Server, int]:
     """Start a server on host:port (port 0 chooses one); returns it with its port. With `shared`,
     other processes may listen on the same port."""
-    options = [*OPTIONS, ("grpc.so_reuseport", 1)] if shared else OPTIONS
+    options = [*OPTIONS, ("grpc.so_reuseport", int(shared))]
     server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=options)
     register(server)
     checker = health.aio.HealthServicer()  # pyright: ignore[reportAttributeAccessIssue]

@@ -113,8 +113,12 @@ class GradeDoor:
 
     async def schema(self, task_id: str) -> dict[str, Any]:
         """What a `state` of this task must hold: tables, columns, types, keys; and its task hash."""
-        golden = self._golden.latest(task_id, self._checkset.find(task_id).checks_hash)
-        base = self._sources.bases.load(golden.initial_state_hash)
+        checks_hash = self._checkset.find(task_id).checks_hash
+        try:
+            golden = self._golden.latest(task_id, checks_hash)
+            base = self._sources.bases.load(golden.initial_state_hash)
+        except EvidenceError as error:
+            raise NoChecks(f"{task_id} has not been proved: {error.message}", hint=error.hint) from error
         held = await self._sources.scratch.held(base)
         return {
             "task_id": task_id,
