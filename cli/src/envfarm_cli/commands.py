@@ -5,11 +5,13 @@ from typer.exceptions import TyperException
 
 from envfarm_cli import failure
 from envfarm_cli.bench.commands import app as bench_app
+from envfarm_cli.commands_attempts import app as attempts_app
 from envfarm_cli.commands_compare import compare_
 from envfarm_cli.commands_demo import demo
 from envfarm_cli.commands_episode import app as episode_app
 from envfarm_cli.commands_eval import eval_
 from envfarm_cli.commands_judge import app as judge_app
+from envfarm_cli.commands_parity import parity
 from envfarm_cli.commands_probe import probe_
 from envfarm_cli.commands_report import report_
 from envfarm_cli.commands_select import select_
@@ -36,7 +38,7 @@ app = typer.Typer(
     ),
     epilog=EXIT_CODES,
 )
-for _command in (up, down, status, top, watch, doctor, demo):
+for _command in (up, down, status, top, watch, doctor, demo, parity):
     app.command(epilog=EXIT_CODES)(_command)
 app.command("probe", epilog=EXIT_CODES)(probe_)
 app.command("eval", epilog=EXIT_CODES)(eval_)
@@ -47,6 +49,7 @@ app.command("compare", epilog=EXIT_CODES)(compare_)
 app.command("report", epilog=EXIT_CODES)(report_)
 app.add_typer(suite_app, name="suite")
 app.add_typer(tasks_app, name="tasks")
+app.add_typer(attempts_app, name="attempts")
 app.add_typer(judge_app, name="judge")
 app.add_typer(bench_app, name="bench")
 app.add_typer(episode_app, name="episode")

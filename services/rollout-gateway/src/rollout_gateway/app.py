@@ -18,6 +18,7 @@ from rollout_gateway.environment import Environment
 from rollout_gateway.files import lock_folder
 from rollout_gateway.grading import Grader
 from rollout_gateway.group_run import GroupParts
+from rollout_gateway.job_context import Rendering
 from rollout_gateway.jobs import Jobs
 from rollout_gateway.ledger import RunLedger
 from rollout_gateway.policy import Policy
@@ -158,6 +159,7 @@ def _group_parts(
         versions=versions,
         publisher=Publisher(client, store, require_aof=settings.require_aof),
         ledger=RunLedger(client),
+        rendering=Rendering.of(parts.renderer, settings.tokenizer_dir),
         seats=Seats(settings.concurrency),
         attempts_per_slot=settings.attempts_per_slot,
         max_version_spread=settings.max_version_spread,

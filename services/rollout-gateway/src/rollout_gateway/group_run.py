@@ -20,6 +20,7 @@ from envfarm_common import logging
 from rollout_gateway.attempt_rows import attempt_row
 from rollout_gateway.conversation import status_name
 from rollout_gateway.groups import Cancelled, CancelReason, Formed, GroupState, Rules, Sample
+from rollout_gateway.job_context import Rendering
 from rollout_gateway.jobs import Job
 from rollout_gateway.ledger import RunLedger
 from rollout_gateway.publish import Publisher
@@ -65,6 +66,7 @@ class GroupParts:
     versions: Versions
     publisher: Publisher
     ledger: RunLedger
+    rendering: Rendering
     seats: Seats
     """One for each attempt that may run at once."""
     attempts_per_slot: int

@@ -69,7 +69,7 @@ class Job:
         self.ended = asyncio.Event()
         self.changes = 0
         """Raised with everything that a watcher wants to see."""
-        self._folder = folder
+        self.folder = folder
         self._waits: Counter[str] = Counter()
         if state is JobState.CANCELLING:
             self.stopping.set()
@@ -146,7 +146,7 @@ class Job:
             "submitted_at": self.submitted_at,
             "ended_at": ended_at,
         }
-        write_json(self._folder / "job.json", value)
+        write_json(self.folder / "job.json", value)
 
     def put_in_outbox(self, group: group_pb2.Group) -> None:
         write_bytes(self._outbox(group.group_id), group.SerializeToString(deterministic=True))
@@ -157,13 +157,13 @@ class Job:
 
     def outbox(self) -> list[str]:
         """Ids of the groups that lie in it."""
-        return sorted(path.stem for path in (self._folder / "outbox").glob("*.pb"))
+        return sorted(path.stem for path in (self.folder / "outbox").glob("*.pb"))
 
     def clear_outbox(self, group: str) -> None:
         self._outbox(group).unlink(missing_ok=True)
 
     def _outbox(self, group: str) -> Path:
-        return self._folder / "outbox" / f"{group}.pb"
+        return self.folder / "outbox" / f"{group}.pb"
 
 
 class Jobs:

@@ -11,6 +11,7 @@ from envfarm.v1 import policy_pb2
 from envfarm_common import logging
 
 from rollout_gateway.group_run import GroupParts
+from rollout_gateway.job_context import write_context
 from rollout_gateway.job_spec import JobSpec
 from rollout_gateway.jobs import ACTIVE, Job, Jobs, JobState
 from rollout_gateway.list_run import run_list
@@ -137,6 +138,9 @@ class Scheduler:
     async def _run(self, job: Job) -> None:
         async with self._parts.versions.hold(job.spec.job_id, _wanted(job.spec)):
             tasks = await self._readiness.tasks(job)
+            own = {task_id: tasks[task_id] for task_id in job.spec.task_ids}
+            rendering = self._parts.rendering
+            await job.on_disk(lambda: write_context(job.folder, rendering, own))
             if job.spec.is_stream:
                 stream = StreamRun(
                     self._parts,
