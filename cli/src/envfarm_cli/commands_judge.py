@@ -1,27 +1,21 @@
 """`envfarm judge audit`."""
 
-import asyncio
-from dataclasses import asdict
+import json as json_
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
-from envfarm_common import settings as service_settings
 from rich.table import Column, Table
 
+from envfarm_cli import settings
 from envfarm_cli.commands_stack import JsonOption
-from envfarm_cli.failure import BadInput
+from envfarm_cli.failure import BadInput, ChildFailed
 from envfarm_cli.output import EXIT_CODES, OK, Output, plain
-from grader.judge import audit as judge_audit
-from grader.judge.judge import Judge
-from grader.settings import JudgeSettings
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Look at the judge that answers rubrics.",
-    rich_markup_mode="rich",
-    epilog=EXIT_CODES,
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", epilog=EXIT_CODES)
 
 
 @app.callback()
@@ -32,8 +26,9 @@ def _group() -> None:
 @app.command(epilog=EXIT_CODES)
 def audit(
     pairs: Annotated[
-        Path, typer.Option(help="Labelled pairs (YAML); without it those that come along.")
-    ] = judge_audit.OWN_PAIRS,
+        Path | None,
+        typer.Option(help="Labelled pairs (YAML); without it those that come along."),
+    ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Ask the endpoint; else count recorded answers.")
     ] = False,
@@ -58,60 +53,54 @@ def audit(
     out = Output(json)
     if not live and (url or model or record):
         raise BadInput("--url, --model and --record ask an endpoint", hint="add --live")
-    found = judge_audit.load_pairs(pairs)
-    if live:
-        found = asyncio.run(_ask(found, url, model, repeat, out))
-        if record:
-            judge_audit.write_pairs(record, found)
-    figures = judge_audit.audit(found)
+    flags = {"--pairs": pairs, "--url": url, "--model": model, "--record": record}
+    words = [f"{flag}={value}" for flag, value in flags.items() if value]
+    figures = _run([*words, *(["--live", f"--repeat={repeat}"] if live else [])], out)
     _show(figures, out)
-    out.result({"ok": True, **asdict(figures)})
+    out.result({"ok": True, **figures})
     return OK
 
 
-async def _ask(
-    pairs: list[judge_audit.Pair], url: str, model: str, repeat: int, out: Output
-) -> list[judge_audit.Pair]:
-    given: dict[str, Any] = {k: v for k, v in (("judge_url", url), ("judge_model", model)) if v}
+def _run(words: list[str], out: Output) -> dict[str, Any]:
+    """The figures that the grader's own command prints; its last word when it fails."""
+    with (
+        out.console.status("auditing") as status,
+        # A file, since a pipe that nobody reads while the progress is read would fill up.
+        TemporaryFile("w+", encoding="utf-8") as answer,
+        subprocess.Popen(
+            [sys.executable, "-m", "grader.judge.audit_command", *words],
+            env={"PATH": settings.search_path(), "LANG": "C.UTF-8", **settings.judge()},
+            stdin=subprocess.DEVNULL,
+            stdout=answer,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as child,
+    ):
+        assert child.stderr
+        said = ""
+        for said in child.stderr:
+            status.update(plain(said.strip()))
+        if child.wait() != 0:
+            message, _, hint = said.strip().removeprefix("error: ").partition(" — ")
+            raise ChildFailed(message or "the audit ended without a word", hint=hint)
+        answer.seek(0)
+        return json_.load(answer)
 
-    class WithFlags(JudgeSettings):
-        def __init__(self) -> None:
-            super().__init__(**given)
 
-    config = service_settings.load(WithFlags)
-    if not config.judge_url:
-        raise BadInput("no judge is named", hint="give --url and --model")
-    judge = Judge(
-        config.judge_url,
-        config.judge_model,
-        api_key=config.judge_api_key.get_secret_value(),
-        timeout_seconds=config.judge_timeout_seconds,
-    )
-    try:
-        with out.console.status("asking") as status:
-            return await judge_audit.ask_live(
-                pairs, judge, repeat, lambda n: status.update(f"asking {n} of {len(pairs)}")
-            )
-    finally:
-        await judge.close()
-
-
-def _show(figures: judge_audit.Audit, out: Output) -> None:
-    out.say(f"[b]judge[/b]      {plain(figures.judge)}")
+def _show(figures: dict[str, Any], out: Output) -> None:
+    out.say(f"[b]judge[/b]      {plain(figures['judge'])}")
     out.say(
-        f"[b]agreement[/b]  {figures.agreement:.1%} ({figures.agreed} of {figures.answers} answers;"
-        f" 95 % interval {figures.agreement_low:.1%} to {figures.agreement_high:.1%};"
-        f" {figures.unparsable} neither yes nor no)"
+        f"[b]agreement[/b]  {figures['agreement']:.1%} ({figures['agreed']} of {figures['answers']}"
+        f" answers; 95 % interval {figures['agreement_low']:.1%} to {figures['agreement_high']:.1%};"
+        f" {figures['unparsable']} neither yes nor no)"
     )
-    out.say(
-        f"[b]flip rate[/b]  {figures.flip_rate:.1%} ({figures.flipped} of {figures.pairs} pairs)"
-    )
-    out.say(
-        f"[b]sway rate[/b]  {figures.sway_rate:.1%} ({figures.swayed} of {figures.pairs} pairs)"
-    )
-    if figures.wrong:
+    for name in ("flip", "sway"):
+        count = figures["flipped" if name == "flip" else "swayed"]
+        share = figures[f"{name}_rate"]
+        out.say(f"[b]{name} rate[/b]  {share:.1%} ({count} of {figures['pairs']} pairs)")
+    if figures["wrong"]:
         table = Table("question", "text", Column("label", no_wrap=True), "said")
-        for row in figures.wrong:
+        for row in figures["wrong"]:
             table.add_row(
                 *(plain(row[name][:200]) for name in ("question", "text", "label", "said"))
             )
