@@ -5,8 +5,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,13 +63,27 @@ def environment(
     }
 
 
-@asynccontextmanager
-async def grader_process(env: dict[str, str], log: Path) -> AsyncIterator[GraderProcess]:
-    """Started and ready; stopped with SIGTERM, and by force when that does not help."""
-    ready = Path(env["GRADER_READY_FILE"])
+@contextmanager
+def started(env: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Started, not yet ready; stopped with SIGTERM, and by force when that does not help."""
     with log.open("wb") as stderr:
         process = subprocess.Popen([sys.executable, "-m", "grader"], env=env, stderr=stderr)
     try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@asynccontextmanager
+async def grader_process(env: dict[str, str], log: Path) -> AsyncIterator[GraderProcess]:
+    """A grader that is ready."""
+    ready = Path(env["GRADER_READY_FILE"])
+    with started(env, log) as process:
         deadline = time.monotonic() + START_SECONDS
         while not ready.exists():
             assert process.poll() is None, log.read_text()
@@ -77,10 +91,14 @@ async def grader_process(env: dict[str, str], log: Path) -> AsyncIterator[Grader
             await asyncio.sleep(0.02)
         facts = json.loads(ready.read_text())
         yield GraderProcess(process, f"http://{facts['http']}", facts["grpc"])
-    finally:
-        process.terminate()
-        try:
-            await asyncio.to_thread(process.wait, 15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+
+
+@contextmanager
+def start_grader(env: dict[str, str], log: Path) -> Iterator[str]:
+    """The URL of a grader that is ready, for tests without an event loop."""
+    with started(env, log) as process:
+        deadline = time.monotonic() + START_SECONDS
+        while not Path(env["GRADER_READY_FILE"]).exists():
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+        yield f"http://{json.loads(Path(env['GRADER_READY_FILE']).read_text())['http']}"
