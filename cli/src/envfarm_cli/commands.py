@@ -21,6 +21,7 @@ from envfarm_cli.commands_suite import app as suite_app
 from envfarm_cli.commands_tasks import app as tasks_app
 from envfarm_cli.commands_top import top
 from envfarm_cli.commands_train import train_
+from envfarm_cli.commands_verdict import app as verdict_app
 from envfarm_cli.commands_watch import watch
 from envfarm_cli.doctor import doctor
 from envfarm_cli.output import EXIT_CODES
@@ -53,6 +54,7 @@ app.add_typer(attempts_app, name="attempts")
 app.add_typer(judge_app, name="judge")
 app.add_typer(bench_app, name="bench")
 app.add_typer(episode_app, name="episode")
+app.add_typer(verdict_app, name="verdict")
 
 
 def run(arguments: list[str]) -> int:

@@ -142,6 +142,7 @@ def grader(state: StateDir, options: StackOptions) -> Spec:
         "grader",
         GRADER_DOMAINS_DIR=options.domains,
         GRADER_GOLDEN_DIR=state.path / "golden",
+        GRADER_STATE_DIR=state.path / "grader",
         GRADER_EVIDENCE_TOKEN=keys["env_grader"],
         GRADER_CLIENT_TOKEN=keys["grader_client"],
         GRADER_ENV_SERVERS="127.0.0.1",
