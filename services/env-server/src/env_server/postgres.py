@@ -17,6 +17,7 @@ import signal
 import stat
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import psycopg
@@ -34,6 +35,7 @@ MAX_BASE_BYTES = 60
 """A socket's whole path has at most 107 bytes; ours adds /envfarm-pg-xxxxxxxx/socket/.s.PGSQL.5432."""
 START_SECONDS = 60.0
 SUPERUSER = "postgres"
+SHARED_MEMORY = Path("/dev/shm")
 
 
 class EmbeddedPostgres:
@@ -58,9 +60,9 @@ class EmbeddedPostgres:
         """Sweep, initdb, start; ConfigError or DatabaseError with Postgres's own last words."""
         state_dir.mkdir(parents=True, exist_ok=True)
         base = choose_base(state_dir, memory_dir)
-        for place in {base, state_dir}:
-            sweep(place)
         drop_to = _account(user) if os.geteuid() == 0 else None
+        if sum(sweep(place) for place in {base, state_dir}):
+            sweep_segments(drop_to[0] if drop_to else os.geteuid())
         folder, lock = _claim(base, drop_to)
         process = None
         try:
@@ -152,6 +154,10 @@ def sweep(base: Path) -> int:
 def remove(folder: Path) -> None:
     """Kill a Postgres that runs in `folder`, free its shared memory, delete the folder."""
     data = folder / "data"
+    if not _is_of_this_boot(folder):
+        # Process and segment ids from before are other people's now.
+        shutil.rmtree(folder, ignore_errors=True)
+        return
     try:
         lines = (data / "postmaster.pid").read_text().splitlines()
     except (FileNotFoundError, NotADirectoryError):
@@ -162,6 +168,44 @@ def remove(folder: Path) -> None:
         # A Postgres that was killed leaves its one small System V segment behind.
         ctypes.CDLL(None).shmctl(int(words[1]), 0, None)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _is_of_this_boot(folder: Path) -> bool:
+    """False only when its lock names another boot."""
+    try:
+        written = (folder / "owner.lock").read_text().strip()
+    except OSError:
+        return True
+    return written in ("", _boot())
+
+
+def sweep_segments(owner: int) -> int:
+    """Remove POSIX segments that a Postgres of account `owner` left behind; returns how many.
+
+    An initdb that is killed leaves one; no process has it mapped any more, which is looked at twice.
+    """
+    orphans = _unmapped(SHARED_MEMORY.glob("PostgreSQL.*"), owner)
+    orphans = _unmapped(orphans, owner) if orphans else []
+    for path in orphans:
+        path.unlink(missing_ok=True)
+    return len(orphans)
+
+
+def _unmapped(segments: Iterable[Path], owner: int) -> list[Path]:
+    mapped = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            mapped |= set(re.findall(r"/dev/shm/PostgreSQL\.\d+", maps.read_text()))
+    found = []
+    for path in segments:
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_uid == owner and str(path) not in mapped:
+                found.append(path)
+    return found
 
 
 def _kill(pid: int, data: Path) -> None:
@@ -207,6 +251,7 @@ def _claim(base: Path, account: tuple[int, int] | None) -> tuple[Path, int]:
         )
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
     lock = os.open(folder / "owner.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    os.write(lock, _boot().encode())
     fcntl.flock(lock, fcntl.LOCK_EX)
     (folder / "socket").mkdir(mode=0o700)
     if account:
@@ -249,6 +294,9 @@ async def _initdb(
         *("--pwfile", password_file, "--encoding=UTF8", "--locale=C", "--no-sync"),
         "--no-instructions",
     ]
+    if int(binary.version.split(".")[0]) >= 16:
+        # Its own default leaves a segment in /dev/shm when it is killed.
+        arguments += ["--set", "dynamic_shared_memory_type=mmap"]
     process = await asyncio.create_subprocess_exec(
         *child_command(arguments, death=signal.SIGKILL, account=account),
         cwd=folder,

@@ -35,8 +35,9 @@ END_SECONDS = 5.0
 
 _OURS = {"08", "53", "57", "58", "XX"}
 """SQLSTATE classes that are the infrastructure's doing."""
-_PROVOKED = {"53400", "57014"}
-"""Exceptions from it: a quota of ours, and a timeout that SQL had set itself."""
+_PROVOKED = {"53400", "57014", "XX000"}
+"""Exceptions from it: a quota of ours, a timeout that SQL had set itself, and what Postgres calls
+internal yet survives, such as a text that would be larger than a gigabyte."""
 _ALLOWED = re.compile(
     r"\s*(?:(?:--[^\n]*\n|/\*.*?\*/)\s*)*\(*\s*"
     r"(select|insert|update|delete|merge|with|values|table|savepoint|release|rollback\s+to)\b",
