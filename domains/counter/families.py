@@ -1,9 +1,9 @@
 """Write the tasks and the seed rows of the counter from its families.
 
 A family is one way in which a request must end, with the range of records that lead there. Each of
-its tasks has a job of its own; held-out tasks have other jobs, customers and values than training
-ones. `python domains/counter/families.py` writes world/seed.sql, world/tasks, user and private;
-`--check` fails when what is committed differs. What people say is in words.yaml.
+its tasks has a job of its own, so held-out tasks are about other records than training ones.
+`python domains/counter/families.py` writes world/seed.sql, world/tasks, user and private; `--check`
+fails when what is committed differs. What people say is in words.yaml.
 """
 
 import argparse
@@ -24,6 +24,7 @@ TRAIN_TASKS, EVAL_TASKS = 6, 4
 """Of each family."""
 WORDINGS = 8
 """Openings of each request in words.yaml."""
+JOB_LETTERS = "DEFGHJKLMN"
 FILLERS = 60
 """Jobs of no task: neighbours."""
 NEXT_APPROVAL = "A10"
@@ -68,56 +69,56 @@ class Family:
     misses: tuple[str, ...]
     states: tuple[str, ...] = ("collected",)
     paid: bool = True
-    price: tuple[int, int] = (8, 180)
-    days: tuple[int, int] = (1, 30)
+    price: tuple[int, int] = (10, 99)
+    days: tuple[int, int] = (10, 30)
     stock: tuple[int, int] = (1, 9)
     stranger: bool = False
 
 
 FAMILIES = (
     Family(slug="refund-small", request="refund", failure_mode="asks_needlessly", right="refund",
-           misses=("approved refund", "refuse late", "half refund"), price=(8, 50)),
+           misses=("approved refund", "refuse late", "approval only"), price=(10, 50)),
     Family(slug="refund-approval", request="refund", failure_mode="acts_before_approval",
-           right="approved refund", price=(51, 180),
+           right="approved refund", price=(51, 99),
            misses=("refund", "approval only", "approval not cited", "refuse late")),
     Family(slug="refund-late", request="refund", failure_mode="ignores_a_limit",
            right="refuse late", misses=("refund", "approved refund", "refuse owner"),
-           price=(8, 180), days=(31, 90)),
+           days=(31, 90)),
     Family(slug="refund-stranger", request="refund", failure_mode="acts_on_a_neighbours_record",
            right="refuse owner", misses=("refund", "approved refund", "refuse late"),
            stranger=True),
     Family(slug="warranty-valid", request="warranty", failure_mode="refuses_needlessly",
-           right="reopen", misses=("refuse late", "reopen and refund", "refund"), days=(5, 90)),
+           right="reopen", misses=("refuse late", "reopen and refund", "refund"), days=(10, 90)),
     Family(slug="warranty-late", request="warranty", failure_mode="ignores_a_limit",
-           right="refuse late", misses=("reopen", "refuse owner"), days=(91, 180)),
+           right="refuse late", misses=("reopen", "refuse owner"), days=(91, 99)),
     Family(slug="cancel-early", request="cancel", failure_mode="refuses_needlessly",
-           right="cancel", misses=("refuse state", "cancel the other"),
-           states=("quoted", "open"), paid=False, days=(1, 20)),
+           right="cancel", misses=("refuse state", "cancel and refuse"),
+           states=("quoted", "open"), paid=False, days=(10, 30)),
     Family(slug="cancel-started", request="cancel", failure_mode="ignores_the_state",
            right="refuse state", misses=("cancel", "cancel and refuse", "refuse late"),
-           states=("started", "ready"), paid=False, days=(1, 20)),
+           states=("started", "ready"), paid=False, days=(10, 30)),
     Family(slug="collect-paid", request="collect", failure_mode="refuses_needlessly",
-           right="release", misses=("refuse state", "release the other"),
-           states=("ready",), days=(1, 20)),
+           right="release", misses=("refuse state", "release and refuse"),
+           states=("ready",), days=(10, 30)),
     Family(slug="collect-unpaid", request="collect", failure_mode="stops_half_way",
            right="pay and release", misses=("release", "pay only", "release and pay"),
-           states=("ready",), paid=False, days=(1, 20)),
+           states=("ready",), paid=False, days=(10, 30)),
     Family(slug="collect-unready", request="collect", failure_mode="ignores_the_state",
            right="refuse state", misses=("release", "pay and release", "pay and refuse"),
-           states=("open", "started"), paid=False, days=(1, 20)),
+           states=("open", "started"), paid=False, days=(10, 30)),
     Family(slug="collect-stranger", request="collect", failure_mode="acts_on_a_neighbours_record",
            right="refuse owner", misses=("release", "refuse state"),
-           states=("ready",), days=(1, 20), stranger=True),
+           states=("ready",), days=(10, 30), stranger=True),
     Family(slug="part-in-stock", request="part", failure_mode="does_too_much", right="fit",
            misses=("order", "fit and order"), states=("open", "started"), paid=False,
-           days=(1, 20)),
+           days=(10, 30)),
     Family(slug="part-out", request="part", failure_mode="forgets_the_side_table", right="order",
-           misses=("order nothing", "order for the other"), states=("open", "started"),
-           paid=False, days=(1, 20), stock=(0, 0)),
+           misses=("order nothing", "order and refuse"), states=("open", "started"),
+           paid=False, days=(10, 30), stock=(0, 0)),
 )  # fmt: skip
 
 FILLER = Family(slug="", request="", failure_mode="", right="", misses=(), states=("ready",),
-                days=(1, 20), stock=(0, 9))  # fmt: skip
+                days=(10, 30), stock=(0, 9))  # fmt: skip
 """The jobs of no task."""
 
 
@@ -127,7 +128,7 @@ def call(tool: str, **arguments: Any) -> Action:
 
 def actions(plan: str, record: Record) -> list[Action]:
     """The calls of a plan, right or wrong, on this record; KeyError for another plan."""
-    job, other, amount, part = record.job, record.other, record.price, record.part
+    job, amount, part = record.job, record.price, record.part
     show = [call("job", job=job)]
     refund = [call("refund", job=job, amount=amount)]
     approve = [call("approve", job=job, amount=amount)]
@@ -139,7 +140,6 @@ def actions(plan: str, record: Record) -> list[Action]:
     state = [call("refuse", job=job, reason="state")]
     return show + {
         "refund": refund,
-        "half refund": [call("refund", job=job, amount=(amount + 1) // 2)],
         "approved refund": approve + cited,
         "approval only": approve,
         "approval not cited": approve + refund,
@@ -149,10 +149,9 @@ def actions(plan: str, record: Record) -> list[Action]:
         "reopen": reopen,
         "reopen and refund": reopen + refund,
         "cancel": cancel,
-        "cancel the other": [call("cancel", job=other)],
         "cancel and refuse": cancel + state,
         "release": release,
-        "release the other": [call("release", job=other)],
+        "release and refuse": release + state,
         "pay and release": pay + release,
         "pay only": pay,
         "release and pay": release + pay,
@@ -161,15 +160,16 @@ def actions(plan: str, record: Record) -> list[Action]:
         "order": look + order,
         "fit and order": look + fit + order,
         "order nothing": look,
-        "order for the other": [*look, call("order", job=other, part=part)],
+        "order and refuse": look + order + state,
     }[plan]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Whom and what one split's records may name."""
+    """Whom and what a record may name."""
 
-    customers: list[str]
+    names: list[str]
+    """Of customers."""
     others: list[str]
     """Jobs that are ready to be collected and belong to no task."""
     parts: dict[str, int]
@@ -178,7 +178,7 @@ class Pool:
 
 def draw(family: Family, rng: random.Random, job: str, pool: Pool, wording: int) -> Record:
     """A record of the family with this job."""
-    owner, caller = rng.sample(pool.customers, 2)
+    owner, caller = rng.sample(pool.names, 2)
     lowest, highest = family.stock
     part = rng.choice([p for p, stock in pool.parts.items() if lowest <= stock <= highest])
     return Record(
@@ -225,34 +225,32 @@ class World:
     """Stock by part."""
 
 
-def draw_world(rng: random.Random) -> World:
+def draw_world(rng: random.Random, names: list[str]) -> World:
     """Every record of the domain, the same for the same state of `rng`."""
-    customers = [f"C{number}" for number in range(10, 100)]
-    rng.shuffle(customers)
-    by_split = {"train": customers[:54], "eval": customers[54:84], "": customers[84:]}
-    jobs = [f"J{number}" for number in rng.sample(range(100, 1000), 400)]
+    jobs = [f"{letter}{number}" for letter in JOB_LETTERS for number in range(10, 100)]
+    rng.shuffle(jobs)
     parts = {f"P{number}": max(0, rng.randint(-7, 8)) for number in range(10, 50)}
     others = [jobs.pop() for _ in range(FILLERS)]
-    pools = {split: Pool(names, others, parts) for split, names in by_split.items()}
-    fillers = [draw(FILLER, rng, job, pools[""], 0) for job in others]
+    pool = Pool(names, others, parts)
+    fillers = [draw(FILLER, rng, job, pool, 0) for job in others]
     tasks: list[Task] = []
     for family in FAMILIES:
         for split, count in (("train", TRAIN_TASKS), ("eval", EVAL_TASKS)):
             for number, wording in enumerate(rng.sample(range(WORDINGS), count), 1):
-                record = draw(family, rng, jobs.pop(), pools[split], wording)
+                record = draw(family, rng, jobs.pop(), pool, wording)
                 tasks.append(Task(f"{family.slug}-{split}-{number}", split, family, record))
     return World(tasks, fillers, parts)
 
 
 def seed_sql(world: World, words: dict[str, Any]) -> str:
     """Text of world/seed.sql; tables in the order in which foreign keys need them."""
-    names = [f"{first} {last}" for last in words["last_names"] for first in words["first_names"]]
+    ids = {name: f"C{10 + i}" for i, name in enumerate(words["names"])}
     kinds = [f"{device} {part}" for part in words["components"] for device in words["devices"]]
     records = [task.record for task in world.tasks] + world.fillers
     records.sort(key=lambda record: record.job)
     rows: dict[str, list[tuple[Any, ...]]] = {
         "customers": [
-            (f"C{10 + i}", name, f"0{171 + i} {4310 + 37 * i}") for i, name in enumerate(names)
+            (ids[name], name, f"0{171 + i} {4310 + 37 * i}") for i, name in enumerate(ids)
         ],
         "parts": [
             (part, name.capitalize(), 6 + 17 * i % 90, world.parts[part])
@@ -262,17 +260,19 @@ def seed_sql(world: World, words: dict[str, Any]) -> str:
     }
     for index, record in enumerate(records):
         device = words["devices"][index * 5 % len(words["devices"])]
-        _add_job(rows, record, device)
+        _add_job(rows, record, ids[record.owner], device)
     statements = [_insert(table, values) for table, values in rows.items()]
     return "-- Written by families.py; the counter on 4 May 2026.\n\n" + "\n".join(statements)
 
 
-def _add_job(rows: dict[str, list[tuple[Any, ...]]], record: Record, device: str) -> None:
+def _add_job(
+    rows: dict[str, list[tuple[Any, ...]]], record: Record, customer: str, device: str
+) -> None:
     finished = record.state in ("ready", "collected")
     last = TODAY - timedelta(days=record.days)
     quoted = last - timedelta(days=4) if finished else last
     rows["jobs"].append(
-        (record.job, record.owner, device, record.state, record.price, quoted,
+        (record.job, customer, device, record.state, record.price, quoted,
          last if finished else None)
     )  # fmt: skip
     kinds = [("quoted", quoted)]
@@ -302,7 +302,6 @@ def _literal(value: Any) -> str:
 def parts_of(task: Task, words: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The task's three files, by folder."""
     family, record = task.family, task.record
-    name = words["first_names"][int(record.caller[2])] + " " + _last_name(record, words)
     reply = words["replies"][family.right].format(job=record.job)
     return {
         "world/tasks": {
@@ -317,10 +316,10 @@ def parts_of(task: Task, words: dict[str, Any]) -> dict[str, dict[str, Any]]:
         },
         "user": {
             "task": task.task_id,
-            "context": f"You are {name}, customer {record.caller}. You mean {record.job}.",
+            "context": f"You are {record.caller}. You mean {record.job}.",
             "script": [
                 {"when": r"(?i)which job", "say": f"{record.job}."},
-                {"when": r"(?i)(customer number|who are you)", "say": f"{record.caller}."},
+                {"when": r"(?i)(your name|who are you)", "say": f"{record.caller}."},
             ],
         },
         "private": {
@@ -343,14 +342,10 @@ def parts_of(task: Task, words: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _last_name(record: Record, words: dict[str, Any]) -> str:
-    return words["last_names"][int(record.caller[1]) - 1]
-
-
 def files() -> Iterator[tuple[Path, str]]:
     """Every file that is written, with its text."""
     words = yaml.safe_load((ROOT / "words.yaml").read_text())
-    world = draw_world(random.Random(SEED))
+    world = draw_world(random.Random(SEED), words["names"])
     yield ROOT / "world/seed.sql", seed_sql(world, words)
     for task in world.tasks:
         for folder, content in parts_of(task, words).items():

@@ -2,7 +2,7 @@
 
 CREATE TABLE customers (
     customer_id text PRIMARY KEY CHECK (customer_id ~ '^C[0-9]{2}$'),
-    name        text NOT NULL,
+    name        text NOT NULL UNIQUE,
     phone       text NOT NULL UNIQUE CHECK (phone ~ '^0[0-9 ]+$')
 );
 
@@ -14,7 +14,7 @@ CREATE TABLE parts (
 );
 
 CREATE TABLE jobs (
-    job_id      text PRIMARY KEY CHECK (job_id ~ '^J[0-9]{3}$'),
+    job_id      text PRIMARY KEY CHECK (job_id ~ '^[D-HJ-N][0-9]{2}$'),
     customer_id text NOT NULL REFERENCES customers,
     device      text NOT NULL,
     state       text NOT NULL CHECK (state IN

@@ -19,7 +19,7 @@ async def job(call: Call, job: str) -> dict:
     since = row["finished_on"] or row["quoted_on"]
     await call.db.execute("SELECT 1 FROM payments WHERE job_id = %s", (job,))
     return {
-        "owner": row["customer_id"],
+        "owner": row["name"],
         "state": row["state"],
         "paid": await call.db.fetchone() is not None,
         "price": row["price"],
@@ -31,7 +31,7 @@ async def job(call: Call, job: str) -> dict:
 async def part(call: Call, part: str) -> dict:
     """Show a part."""
     row = await _part(call, part)
-    return {"price": row["price"], "stock": row["stock"]}
+    return {"stock": row["stock"]}
 
 
 @tool(WRITE)
@@ -171,7 +171,9 @@ async def refuse(call: Call, job: str, reason: Reason) -> dict:
 
 
 async def _job(call: Call, job: str) -> dict[str, Any]:
-    await call.db.execute("SELECT * FROM jobs WHERE job_id = %s", (job,))
+    await call.db.execute(
+        "SELECT jobs.*, name FROM jobs JOIN customers USING (customer_id) WHERE job_id = %s", (job,)
+    )
     row = await call.db.fetchone()
     if row is None:
         raise Refused(f"There is no job {job}.")

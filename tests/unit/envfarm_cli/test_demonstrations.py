@@ -64,9 +64,9 @@ def test_clean_demonstrations_are_all_golden():
 
 
 def test_a_call_is_read_back_by_the_parser():
-    (call,) = parse(call_text("pay", {"job": "J412", "amount": 45})).calls
+    (call,) = parse(call_text("pay", {"job": "G41", "amount": 45})).calls
     assert isinstance(call, ToolCall)
-    assert (call.name, json.loads(call.arguments_json)) == ("pay", {"job": "J412", "amount": 45})
+    assert (call.name, json.loads(call.arguments_json)) == ("pay", {"job": "G41", "amount": 45})
 
 
 def test_a_tokenizer_of_that_text_keeps_the_system_prompt_short(plans: dict):
@@ -75,10 +75,10 @@ def test_a_tokenizer_of_that_text_keeps_the_system_prompt_short(plans: dict):
     prompt = re.search(r"system\n.*?To call one, write ", text, re.DOTALL)
     assert prompt
     assert len(tokenizer.encode(prompt.group()).ids) <= 300
-    call = '{"name":"pay","arguments":{"job":"J412","amount":45}}'
-    assert len(tokenizer.encode(call).ids) == 19
-    for number in (100, 555, 987):
-        assert tokenizer.encode(f" J{number}").tokens == ["Ġ", "J", *str(number)]
+    call = '{"name":"pay","arguments":{"job":"G41","amount":45}}'
+    assert len(tokenizer.encode(call).ids) == 18
+    for number in (10, 55, 98):
+        assert tokenizer.encode(f" G{number}").tokens == ["Ġ", "G", *str(number)]
 
 
 def test_a_domain_without_training_tasks_is_refused(tmp_path: Path):
