@@ -30,6 +30,7 @@ class Envfarm:
     """Commands on one state folder."""
 
     state: Path
+    domains: Path = ROOT / "domains"
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -53,7 +54,8 @@ class Envfarm:
         return Answer(process.returncode, out, err)
 
     def up(self, *arguments: str) -> dict[str, Any]:
-        answer = self.run("up", "--engine", "scripted", "--json", *arguments)
+        domains = ("--domains", str(self.domains))
+        answer = self.run("up", "--engine", "scripted", "--json", *domains, *arguments)
         assert answer.code == 0, answer.err
         return answer.json
 

@@ -22,6 +22,7 @@ from envfarm_cli.gateway_client import GatewayClient
 from envfarm_cli.service_specs import StackOptions, free_port
 from envfarm_cli.stack import Stack
 from envfarm_cli.state_dir import StateDir
+from tests.support.domains import orders_alone
 from tests.support.polling import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +59,7 @@ class WholeRun:
         self.jobs: list[str] = []
         self.state = StateDir(folder / "state")
         self.options = StackOptions(
-            domains=ROOT / "domains",
+            domains=orders_alone(folder / "domains"),
             engine="scripted-vllm",
             gateway_state=folder / "gateway",
             ports={name: free_port() for name in FIXED},

@@ -2,12 +2,14 @@
 
 import pytest
 
+from tests.support.domains import orders_alone
 from tests.support.envfarm_command import Envfarm
 
 
 @pytest.fixture(scope="session")
 def warm(tmp_path_factory) -> Envfarm:
-    farm = Envfarm(tmp_path_factory.mktemp("state"))
+    domains = orders_alone(tmp_path_factory.mktemp("shelf") / "domains")
+    farm = Envfarm(tmp_path_factory.mktemp("state"), domains)
     try:
         farm.up()
     finally:

@@ -23,6 +23,10 @@ def farm(warm: Envfarm):
     warm.run("down")
 
 
+def places(farm: Envfarm) -> tuple[str, ...]:
+    return ("--state-dir", str(farm.state), "--domains", str(farm.domains))
+
+
 def pid_of(shown: dict, name: str) -> int:
     return next(p["pid"] for p in shown["processes"] if p["name"] == name)
 
@@ -88,7 +92,7 @@ def left_over(farm: Envfarm) -> list:
 
 @pytest.mark.parametrize("moment", ["Valkey", "env-server", "gateway"])
 def test_ctrl_c_while_it_starts_leaves_nothing(farm: Envfarm, moment: str):
-    process = farm.start("up", "--engine", "scripted", "--state-dir", str(farm.state))
+    process = farm.start("up", "--engine", "scripted", *places(farm))
     assert until(lambda: (farm.state_json() or {}).get("doing") == moment)
     state = farm.state_json()
     assert state is not None
@@ -102,7 +106,7 @@ def test_ctrl_c_while_it_starts_leaves_nothing(farm: Envfarm, moment: str):
 
 
 def test_ctrl_c_in_the_demo_ends_vllm_and_everything_else(farm: Envfarm, tmp_path):
-    arguments = ("demo", "--scripted", "--state-dir", str(farm.state), "--runs", str(tmp_path))
+    arguments = ("demo", "--scripted", *places(farm), "--runs", str(tmp_path))
     process = farm.start(*arguments)
     assert until(lambda: (farm.state_json() or {}).get("doing") == "the proofs of the tasks")
     state = farm.state_json()
@@ -159,7 +163,7 @@ def test_a_disk_that_fills_up_ends_neither_the_stack_nor_its_stop(farm: Envfarm)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_stack_in_the_foreground_ends_with_its_signal(farm: Envfarm, number: signal.Signals):
-    arguments = ("up", "--engine", "scripted", "--foreground", "--state-dir", str(farm.state))
+    arguments = ("up", "--engine", "scripted", "--foreground", *places(farm))
     process = farm.start(*arguments)
     assert until(lambda: (farm.state_json() or {}).get("phase") == "ready")
     family = descendants(process.pid)

@@ -29,12 +29,13 @@ def preflight(
     checks: list[Callable[[], Finding]] = [
         doctor.python,
         doctor.memory,
-        lambda: _tasks(served, tasks),
-        lambda: _proved(farm, tasks),
+        lambda: _proved(farm, served, tasks),
         lambda: _capacity(farm, recipe),
         lambda: _disk(folder, model, recipe),
     ]
-    findings = [check() for check in checks]
+    findings = [_tasks(served, tasks)]
+    if findings[0].state != BAD:
+        findings += [check() for check in checks]
     bad = [finding for finding in findings if finding.state == BAD]
     if bad:
         raise Failure(
@@ -60,17 +61,22 @@ def _tasks(served: Served, tasks: list[str]) -> Finding:
     return Finding("tasks", GOOD, f"{len(tasks)} to train on")
 
 
-def _proved(farm: Farm, tasks: list[str]) -> Finding:
+def _proved(farm: Farm, served: Served, tasks: list[str]) -> Finding:
     golden = farm.state.path / "golden"
     if not golden.is_dir():
         return Finding("proofs", WARNING, "not on this machine", "the grader answers for them")
-    unproved = [task for task in tasks if not list(golden.glob(f"{task}*"))]
+    known = {path.name.rsplit(".", 2)[0] for path in golden.glob("*.json")}
+    unproved = [
+        task
+        for task in tasks
+        if f"{task.replace('/', '.')}.{served[task].ref.task_hash[:16]}" not in known
+    ]
     if unproved:
         return Finding(
             "proofs",
             BAD,
-            f"{len(unproved)} tasks are not proved, such as {unproved[0]}",
-            f"`envfarm tasks validate {unproved[0]}`",
+            f"{len(unproved)} tasks are not proved as they are served, such as {unproved[0]}",
+            f"`envfarm tasks validate --task {unproved[0]}`",
         )
     return Finding("proofs", GOOD, f"{len(tasks)} tasks proved")
 
