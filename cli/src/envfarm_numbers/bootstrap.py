@@ -1,8 +1,10 @@
 """Intervals that respect tasks: whole tasks are drawn anew, never single attempts.
 
 Expanded percentile interval: the tail is widened so that few tasks give a t interval's width
-(Hesterberg, "What Teachers Should Know About the Bootstrap", 2015, section 4.3). Below LEAST_TASKS
-no interval is given.
+(Hesterberg, "What Teachers Should Know About the Bootstrap", 2015, section 4.3). Below MANY_TASKS, and
+where all tasks have the same value, two made-up tasks are added, one at each end of what is possible,
+as Agresti and Coull did for a proportion (1998): without them rare events are missed and the interval
+holds the truth too rarely. Below LEAST_TASKS no interval is given.
 """
 
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ RESAMPLES = 10_000
 SEED = 20260302
 LEVEL = 0.95
 MANY_TASKS = 40
-"""From here on an interval carries no remark."""
+"""From here on an interval is not corrected for few tasks."""
 LEAST_TASKS = 10
 """Below this the intervals cover too rarely, so there is none."""
 _CHUNK_CELLS = 2_000_000
@@ -49,20 +51,35 @@ def resampled_means(
 
 
 def task_intervals(
-    values: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: int = SEED
+    values: NDArray[np.float64],
+    *,
+    ends: tuple[float, float] = (0.0, 1.0),
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
 ) -> list[Interval]:
-    """One interval for the mean of each column of `values` [T, M]."""
-    tasks = len(values)
+    """One interval for the mean of each column of `values` [T, M]; `ends` are the smallest and the
+    largest value that a task can have."""
+    tasks, columns = values.shape
     if tasks < LEAST_TASKS:
         method = f"none: {tasks} tasks, and fewer than {LEAST_TASKS} give no trustworthy interval"
-        return [Interval(None, None, method)] * values.shape[1]
+        return [Interval(None, None, method)] * columns
     method = f"95 % task-clustered bootstrap, expanded percentile, {resamples:,} resamples"
-    if tasks < MANY_TASKS:
-        method += f"; only {tasks} tasks, read with care"
-    means = resampled_means(values, resamples=resamples, seed=seed)
-    tail = expanded_tail(tasks)
-    low, high = np.quantile(means, [tail, 1 - tail], axis=0)
-    return [Interval(float(a), float(b), method) for a, b in zip(low, high, strict=True)]
+    constant = values.min(axis=0) == values.max(axis=0)
+    corrected = np.ones(columns, bool) if tasks < MANY_TASKS else constant
+    low, high = np.empty(columns), np.empty(columns)
+    for chosen, extra in ((~corrected, ()), (corrected, ends)):
+        if not chosen.any():
+            continue
+        added = np.array(extra).reshape(-1, 1) * np.ones((1, int(chosen.sum())))
+        sample = np.concatenate([values[:, chosen], added])
+        means = resampled_means(sample, resamples=resamples, seed=seed)
+        tail = expanded_tail(len(sample))
+        low[chosen], high[chosen] = np.quantile(means, [tail, 1 - tail], axis=0)
+    remark = f"; corrected for {tasks} tasks by one more at {ends[0]:g} and one at {ends[1]:g}"
+    return [
+        Interval(float(a), float(b), method + (remark if fixed else ""))
+        for a, b, fixed in zip(low, high, corrected, strict=True)
+    ]
 
 
 def expanded_tail(tasks: int, level: float = LEVEL) -> float:

@@ -78,7 +78,7 @@ def compare(
     titles, columns_a = _columns(passed_a, clean_a, k)
     _, columns_b = _columns(passed_b, clean_b, k)
     change = columns_b - columns_a
-    intervals = task_intervals(change, resamples=resamples, seed=seed)
+    intervals = task_intervals(change, ends=(-1.0, 1.0), resamples=resamples, seed=seed)
     p_values = sign_flip(change, permutations=permutations, seed=seed)
     test = f"sign flips of task differences, two-sided, {permutations:,} permutations"
     differences = []

@@ -115,8 +115,14 @@ def test_few_tasks_have_no_interval_and_forty_have_one_without_remark():
     some = results(tasks(*[(1, 2)] * 20, *[(2, 2)] * 19), resamples=100).pass_at_1
     many = results(tasks(*[(1, 2)] * 20, *[(2, 2)] * 20), resamples=100).pass_at_1
     assert (few.low, few.high) == (None, None) and few.interval.startswith("none: 9 tasks")
-    assert some.low is not None and "only 39 tasks" in some.interval
-    assert many.low is not None and "only" not in many.interval
+    assert some.low is not None and "corrected for 39 tasks" in some.interval
+    assert many.low is not None and "corrected" not in many.interval
+
+
+def test_a_figure_that_is_the_same_for_all_tasks_still_has_a_width():
+    none = results(tasks(*[(0, 8)] * 60), resamples=2_000).pass_hat_k
+    assert none.low == 0.0 and none.high is not None and 0.02 < none.high < 0.08
+    assert "corrected" in none.interval
 
 
 def test_a_count_of_tasks_carries_its_jeffreys_interval():
