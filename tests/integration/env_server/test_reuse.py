@@ -1,0 +1,55 @@
+"""Slots that are used again: only where the world allows it and the client agreed."""
+
+import asyncio
+from pathlib import Path
+
+from envfarm.v1 import episode_pb2
+
+from tests.support.env_server import SHELF, EnvClient, running_env_server
+
+ORDERS = Path(__file__).parents[3] / "domains"
+TASK = "orders/cancel-placed"
+FRESH, REUSE = episode_pb2.SLOT_MODE_FRESH, episode_pb2.SLOT_MODE_REUSE
+
+
+async def whole_episode(client: EnvClient, mode: int) -> tuple[int, str, list[str]]:
+    """Slot mode that was handed out, initial hash, and the changes that a cancellation made."""
+    episode = await client.open(TASK, slot_mode=mode)
+    answer = await client.call(episode, "cancel_order", order_id="O-1027")
+    assert not answer.is_error, answer.content
+    await client.seal(episode)
+    header, changes, _ = await client.evidence(episode)
+    assert header.initial_state_hash == episode.initial_state_hash
+    await client.close(episode)
+    return (
+        episode.slot_mode,
+        episode.initial_state_hash,
+        [change.after_json for change in changes],
+    )
+
+
+async def test_a_slot_is_used_again_after_an_undo_and_only_for_who_agreed():
+    with running_env_server(ORDERS, ready_low=1, ready_high=1, max_episodes=2) as server:
+        async with server.client() as client:
+            first = await whole_episode(client, REUSE)
+            assert first[0] == FRESH
+            seen = [first]
+            async with asyncio.timeout(60):
+                while sum(mode == REUSE for mode, _, _ in seen) < 5:
+                    seen.append(await whole_episode(client, REUSE))
+            assert {hash_ for _, hash_, _ in seen} == {first[1]}
+            assert all(changes == first[2] for _, _, changes in seen)
+            for mode in (FRESH, episode_pb2.SLOT_MODE_UNSPECIFIED):
+                assert await whole_episode(client, mode) == first
+            assert not (await client.capacity()).not_reused.get("orders")
+
+
+async def test_a_world_that_answers_by_physical_order_always_gets_fresh_clones_and_says_why():
+    with running_env_server(SHELF, ready_low=1, ready_high=1) as server:
+        async with server.client() as client:
+            async with asyncio.timeout(60):
+                while not (reason := (await client.capacity()).not_reused.get("shelf", "")):
+                    episode = await client.open("shelf/lend-emma", slot_mode=REUSE)
+                    assert episode.slot_mode == FRESH
+                    await client.close(episode)
+            assert "read_sql" in reason
