@@ -119,8 +119,13 @@ class Stack:
     def start_grader(self) -> str:
         return self._start_ready(service_specs.grader(self.state, self.options))["http"]
 
-    def prove(self, domain: str = "", on_line: Callable[[str], None] | None = None) -> Proofs:
-        """Run every task's proof and write the golden snapshots."""
+    def prove(
+        self,
+        domain: str = "",
+        on_line: Callable[[str], None] | None = None,
+        tasks: list[str] | None = None,
+    ) -> Proofs:
+        """Run the proofs of these tasks, or of all, and write the golden snapshots."""
         self.doing("the proofs of the tasks")
         return prove(
             self.children,
@@ -128,6 +133,7 @@ class Stack:
             domains=self.options.domains,
             env_server=self.address("env-server", "grpc"),
             domain=domain,
+            tasks=tasks,
             on_line=on_line,
             tick=self.fail_when_one_died,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from envfarm_cli.campaign.farm import Farm, farm_of, own_stack
 from envfarm_cli.campaign.figures import Evaluated, line, plain_results, tokens
 from envfarm_cli.campaign.files import write_durably, write_json
 from envfarm_cli.campaign.folder import CampaignFolder, put_aside
-from envfarm_cli.campaign.narration import Narration
+from envfarm_cli.campaign.narration import Meter, Narration
 from envfarm_cli.campaign.probing import ProbePlan, probe
 from envfarm_cli.campaign.publication import serve_weights
 from envfarm_cli.campaign.stages import Stage, Stages
@@ -25,6 +26,7 @@ from envfarm_cli.demo.conclusion import conclude
 from envfarm_cli.demo.recipe import DemoRecipe
 from envfarm_cli.demo.selection import select_tasks
 from envfarm_cli.demo.warm_start import make_model, play_demonstrations, warm_start
+from envfarm_cli.domain_files import find_tasks
 from envfarm_cli.failure import BadInput, Failure
 from envfarm_cli.output import Output, plain
 from envfarm_cli.service_specs import StackOptions
@@ -34,6 +36,7 @@ from envfarm_numbers.probing import StoppingRule
 from envfarm_numbers.suite import Suite
 
 STAGES = 8
+PROVED_AT_ONCE = 28
 
 
 def learning_demo(
@@ -124,27 +127,45 @@ class LearningDemo:
             about="1 min",
         )
 
-        def work() -> dict[str, Any]:
-            with self.narration.meter("tasks proved") as meter:
-                done = 0
+        ids = [files.task_id for files in find_tasks(self.domains, self.recipe.domain)]
+        parts = [
+            ids[start : start + PROVED_AT_ONCE] for start in range(0, len(ids), PROVED_AT_ONCE)
+        ]
+        names = tuple(f"proofs-{number}" for number in range(1, len(parts) + 1))
+        with self.narration.meter("tasks proved", len(ids)) as meter:
+            for number, (name, part) in enumerate(zip(names, parts, strict=True)):
+                before = number * PROVED_AT_ONCE
+                work = partial(self._prove_part, stack, part, before, meter)
+                self.stages.run(Stage(name=name, work=work))
+                meter.at(before + len(part))
 
-                def on_line(text: str) -> None:
-                    nonlocal done
-                    done += 1
-                    total = float(text.partition("/")[2].partition("]")[0])
-                    meter.at(done, total=total)
+        def work_all() -> dict[str, Any]:
+            found = [self.stages.result(name) for name in names]
+            keys = ("tasks", "passed", "mutants", "mutants_killed")
+            return {key: sum(one[key] for one in found) for key in keys}
 
-                proofs = stack.prove(self.recipe.domain, on_line)
-            if proofs.failures or not proofs.tasks:
-                task, reason = (proofs.failures or [("no task", "the domain is empty")])[0]
-                raise Failure(f"{task} is not proved: {reason}", hint="`envfarm tasks validate`")
-            return proof_summary(proofs)
-
-        found = self._once("proofs", work)
+        found = self.stages.run(Stage(name="proofs", needs=names, work=work_all))
         self.narration.say(
             f"{found['passed']} of {found['tasks']} tasks proved, {found['mutants_killed']} of "
             f"{found['mutants']} mutants caught"
         )
+
+    def _prove_part(
+        self, stack: Stack, tasks: list[str], before: int, meter: Meter
+    ) -> dict[str, Any]:
+        """One part, so that a kill costs no more than it."""
+        done = before
+
+        def on_line(text: str) -> None:
+            nonlocal done
+            done += 1
+            meter.at(done)
+
+        proofs = stack.prove(self.recipe.domain, on_line, tasks)
+        if proofs.failures or proofs.tasks < len(tasks):
+            task, reason = (proofs.failures or [(tasks[0], "the grader does not know it")])[0]
+            raise Failure(f"{task} is not proved: {reason}", hint="`envfarm tasks validate`")
+        return proof_summary(proofs)
 
     # 3
 

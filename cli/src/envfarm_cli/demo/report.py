@@ -180,7 +180,7 @@ def _training(data: dict[str, Any]) -> Section:
 def _before_training(data: dict[str, Any]) -> Section:
     facts: list[list[Cell]] = [
         ["tasks proved", at(data, "proofs", "passed", how="count")],
-        ["mutants caught", at(data, "proofs", "mutants_caught", how="count")],
+        ["mutants caught", at(data, "proofs", "mutants_killed", how="count")],
         ["recorded conversations", at(data, "demonstrations", "conversations", how="count")],
         ["of them right", at(data, "demonstrations", "reward_mean", how="percent")],
         ["supervised steps", at(data, "warm_start", "steps", how="count")],

@@ -1,5 +1,7 @@
 """summary.json of the demonstration: everything that its reports show, and nothing else."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from envfarm_numbers.prices import PriceSheet
 from envfarm_numbers.rows import read_campaign
 
 PRICES = Path(__file__).with_name("prices.toml")
+PART = re.compile(r"-\d+$")
 STAGE_ORDER = (
     "model",
     "stack",
@@ -40,7 +43,8 @@ def summarize(stages: Stages, folder: Path, recipe: DemoRecipe, records: Path) -
     )
     trained, selected = stages.result("train"), stages.result("select")
     first = comparison.paired.differences[0]
-    seconds = {name: stages.seconds[name] for name in STAGE_ORDER if name in stages.seconds}
+    seconds = _by_stage(stages.seconds)
+    starts = _by_stage({name: stages.starts(name) for name in stages.seconds})
     return {
         "seed": recipe.seed,
         "control": recipe.control,
@@ -60,8 +64,8 @@ def summarize(stages: Stages, folder: Path, recipe: DemoRecipe, records: Path) -
         "groups": trained["groups"],
         "wall_seconds": round(sum(seconds.values()), 1),
         "stages": seconds,
-        "starts": {name: stages.starts(name) for name in seconds},
-        "proofs": _without(stages.result("proofs"), "failures"),
+        "starts": starts,
+        "proofs": stages.result("proofs"),
         "demonstrations": stages.result("demonstrations"),
         "warm_start": _short(stages.result("warm-start")),
         "probe": {
@@ -88,6 +92,16 @@ def summarize(stages: Stages, folder: Path, recipe: DemoRecipe, records: Path) -
             "attempts_after": digest(folder / "after" / "attempts.jsonl"),
         },
     }
+
+
+def _by_stage(found: Mapping[str, float]) -> dict[str, float]:
+    """Parts such as proofs-3 together, in the order of the demonstration."""
+    total: dict[str, float] = {}
+    for name in STAGE_ORDER:
+        parts = [value for key, value in found.items() if PART.sub("", key) == name]
+        if parts:
+            total[name] = round(sum(parts), 1)
+    return total
 
 
 def _evaluation(side: Side) -> dict[str, Any]:

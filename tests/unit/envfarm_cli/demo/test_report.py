@@ -21,7 +21,7 @@ TASKS = [f"counter/refund-{n}" for n in range(48)]
 K = 8
 RESULTS = {
     "model": {"folder": "model"},
-    "proofs": {"tasks": 140, "passed": 140, "mutants": 900, "mutants_caught": 900, "failures": []},
+    "proofs": {"tasks": 140, "passed": 140, "mutants": 900, "mutants_killed": 900},
     "demonstrations": {"conversations": 672, "reward_mean": 0.5, "job_id": "j"},
     "warm-start": {"steps": 600, "first_loss": 6.1, "last_loss": 0.2, "model": "m"},
     "probe": {"tasks": [], "attempts": 500},
@@ -114,7 +114,7 @@ def test_a_policy_that_got_better_ends_with_0_and_the_figures_of_its_attempts(tm
     assert summary["before"]["pass_at_1"] == pytest.approx(before)
     assert summary["paired"]["pass_at_1_diff"] == pytest.approx(3 / 8)
     low, high = summary["paired"]["ci95"]
-    assert low == pytest.approx(3 / 8) and high == pytest.approx(3 / 8)
+    assert 0 < low <= 3 / 8 <= high
     assert summary["before"]["k"] == summary["after"]["k"] == K
     assert summary["after"]["tasks"] == 48
     assert summary["before"]["attempts"] == 48 * K + 1
