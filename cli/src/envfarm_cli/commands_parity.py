@@ -36,7 +36,7 @@ def parity(
     Example: [b]envfarm parity --runs runs/demo[/b]
     """
     out = Output(json)
-    jobs = sorted(path.parent for path in runs.rglob(FILE)) if runs.is_dir() else []
+    jobs = recorded_jobs(runs)
     if not jobs:
         raise BadInput(
             f"--runs: there are no recorded jobs in {runs}",
@@ -45,7 +45,7 @@ def parity(
     renderers: dict[tuple[str, str, str], Renderer] = {}
     attempts, found = 0, list[Difference]()
     for folder in jobs:
-        for differs in _job(folder, tokenizer, renderers):
+        for differs in job_differences(folder, tokenizer, renderers):
             attempts += 1
             found += differs
     for difference in found[:SHOWN]:
@@ -71,9 +71,15 @@ def parity(
     return FAILED if found else OK
 
 
-def _job(
+def recorded_jobs(runs: Path) -> list[Path]:
+    """Folders of jobs that lie in `runs` or below."""
+    return sorted(path.parent for path in runs.rglob(FILE)) if runs.is_dir() else []
+
+
+def job_differences(
     folder: Path, tokenizer: Path | None, renderers: dict[tuple[str, str, str], Renderer]
 ) -> Iterator[list[Difference]]:
+    """The differences of each recorded trajectory of one job; none where parity holds."""
     rendering, tasks = read_context(folder)
     place = str(tokenizer or rendering.tokenizer_dir)
     key = (place, rendering.chat_format, rendering.reasoning)

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ from envfarm_cli import doctor
 from envfarm_cli.campaign.farm import Farm
 from envfarm_cli.campaign.run_recipe import RunRecipe
 from envfarm_cli.campaign.served import Served
+from envfarm_cli.commands_parity import job_differences, recorded_jobs
 from envfarm_cli.doctor import BAD, GOOD, WARNING, Finding
 from envfarm_cli.failure import Failure
 from envfarm_cli.gateway_client import CALL_SECONDS
+from rollout_gateway.parity import Difference
 
+PARITY_JOBS, PARITY_ATTEMPTS = 3, 64
+"""The latest jobs, and attempts of each, that are rendered again."""
 CHECKPOINT_FACTOR = 4
 """A checkpoint's bytes over the model's: weights, two moments, and room for one in the making."""
 GIB = 1 << 30
@@ -31,6 +36,7 @@ def preflight(
         doctor.memory,
         lambda: _proved(farm, served, tasks),
         lambda: _capacity(farm, recipe),
+        lambda: _parity(farm),
         lambda: _disk(folder, model, recipe),
     ]
     findings = [_tasks(served, tasks)]
@@ -91,6 +97,26 @@ def _capacity(farm: Farm, recipe: RunRecipe) -> Finding:
     if found.max_episodes - found.live_episodes < recipe.train.group_size:
         return Finding("capacity", BAD, text, "wait for other jobs, or start more env-servers")
     return Finding("capacity", GOOD, text)
+
+
+def _parity(farm: Farm) -> Finding:
+    """Of what this gateway recorded last: the same renderer and parser must give the same again."""
+    jobs = sorted(recorded_jobs(farm.records / "jobs"), key=lambda job: job.stat().st_mtime)
+    checked, found = 0, list[Difference]()
+    for job in jobs[-PARITY_JOBS:]:
+        for differences in islice(job_differences(job, None, {}), PARITY_ATTEMPTS):
+            checked += 1
+            found += differences
+    if found:
+        first = found[0]
+        return Finding(
+            "parity",
+            BAD,
+            f"{len(found)} differences in {checked} attempts, such as {first.rollout_id} turn "
+            f"{first.turn}: {first.what}",
+            f"`envfarm parity --runs {farm.records}`",
+        )
+    return Finding("parity", GOOD, f"{checked} recorded attempts rendered and read again")
 
 
 def _disk(folder: Path, model: Path, recipe: RunRecipe) -> Finding:
