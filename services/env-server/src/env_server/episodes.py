@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -71,6 +71,7 @@ class Episodes:
         self._cluster: Cluster | None = None
         self._slots: Slots | None = None
         self._live: dict[str, LiveEpisode] = {}
+        self._live_by_world: Counter[str] = Counter()
         self._by_token: dict[str, LiveEpisode] = {}
         self._opens: dict[str, tuple[tuple[object, ...], asyncio.Task[LiveEpisode]]] = {}
         self._opening = 0
@@ -185,7 +186,7 @@ class Episodes:
         self._instruments.observe(
             "envfarm_open_seconds", time.monotonic() - begin, world=world, source=source
         )
-        self._show_live(world)
+        self._show_live(world, 1)
         return live
 
     def _admit(self) -> Slots:
@@ -336,7 +337,7 @@ class Episodes:
         world = live.task.world.world_id
         name = end.value if end in (End.CLOSED, End.LEASE_EXPIRED) else "failed"
         self._instruments.count("envfarm_episodes_ended_total", world=world, end=name)
-        self._show_live(world)
+        self._show_live(world, -1)
 
     async def _let_go(self, live: LiveEpisode) -> None:
         """Cancel what still runs in the episode, then give its slot back."""
@@ -352,9 +353,11 @@ class Episodes:
             with contextlib.suppress(psycopg.Error):
                 await live.slot.connection.close()
 
-    def _show_live(self, world_id: str) -> None:
-        count = sum(live.task.world.world_id == world_id for live in self._live.values())
-        self._instruments.set("envfarm_episodes_live", count, world=world_id)
+    def _show_live(self, world_id: str, change: int) -> None:
+        self._live_by_world[world_id] += change
+        self._instruments.set(
+            "envfarm_episodes_live", self._live_by_world[world_id], world=world_id
+        )
 
     async def _reap(self) -> None:
         while True:
