@@ -2,8 +2,7 @@
 
 The gateway owes `updates` × `groups_per_update` groups that the learner can use; the learner ends
 after its updates. Both go on where they were after any kill, so starting this again is enough. A
-validation is an ordinary evaluation job that is pinned to one version number: it is submitted before
-that version exists, waits for it, and keeps it in service until it is done.
+validation is an ordinary evaluation job that is pinned to one version number; see validation.py.
 """
 
 import time
@@ -26,6 +25,7 @@ from envfarm_numbers.suite import Suite
 
 JobState = gateway_service_pb2.JobState
 DRAIN_SECONDS = 60
+PATIENCE_SECONDS = 86400
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,8 +63,12 @@ class TrainPlan:
 
     def learner_overrides(self, folder: Path) -> Overrides:
         """Everything that job and learner must agree on."""
+        # An announcement waits while a validation keeps the version before it in service.
+        patience: Overrides = (
+            {"gateway": {"give_up_seconds": PATIENCE_SECONDS}} if self.validation else {}
+        )
         return merge(
-            self.overrides,
+            merge(patience, self.overrides),
             {
                 "run": {"id": self.run_id, "dir": str(folder), "updates": self.updates},
                 "batch": {
@@ -128,8 +132,7 @@ def train(plan: TrainPlan, farm: Farm, folder: Path, meter: Meter) -> dict[str, 
             f"version {plan.last_version} of {plan.run_id} is not in service after the training",
             hint=f"read {learner.log}",
         )
-    if validations:
-        validations.finish()
+    missed = validations.finish() if validations else []
     return {
         "run_id": plan.run_id,
         "updates": len(read_steps(run_dir)),
@@ -138,6 +141,7 @@ def train(plan: TrainPlan, farm: Farm, folder: Path, meter: Meter) -> dict[str, 
         "sampled_tokens": job.sampled_tokens,
         "attempts": job.attempts,
         "validations": validations.results() if validations else [],
+        "missed_validations": missed,
     }
 
 

@@ -1,4 +1,9 @@
-"""Validations of a training run: one pinned evaluation after the other, while training goes on."""
+"""Validations of a training run: evaluation jobs that are pinned to versions, while training goes on.
+
+All of them are submitted at the start. Each waits for its version and keeps it in service until it is
+done, so none can be missed by being late; only a kill of the gateway in the middle of one can cost it,
+and then it is named.
+"""
 
 import time
 from pathlib import Path
@@ -11,15 +16,18 @@ from envfarm_cli.campaign.farm import Farm
 from envfarm_cli.campaign.waves import Waves
 from envfarm_cli.failure import Failure
 
-FINISH_SECONDS = 3600
+POLL_SECONDS = 0.5
 
 
 class Validations:
-    """`advance` submits the next one as soon as the one before it is done; it never blocks."""
+    """By version number, ascending. `advance` never blocks."""
 
     def __init__(self, plans: dict[int, Plan], farm: Farm, folder: Path):
         self._plans = plans
         self._farm = farm
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._missed: set[int] = set()
         self._waves = {
             number: Waves(
                 folder=folder,
@@ -32,35 +40,50 @@ class Validations:
             )
             for number, plan in plans.items()
         }
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
 
-    def advance(self) -> None:
-        """See after the one that runs; submit the next."""
+    def advance(self) -> bool:
+        """Submit what is not submitted yet, keep the rows of what is done; whether all is."""
+        done = True
         for number, waves in self._waves.items():
+            if number in self._missed:
+                continue
             if not waves.advance(self._plans[number].keys):
-                return
+                done = False
+                continue
             path = self._folder / f"version-{number}.jsonl"
             if not path.exists():
                 waves.save_rows(path)
+        return done
 
-    def finish(self) -> None:
-        """Wait for those that are left; Failure when attempts stay without a reward."""
-        deadline = time.monotonic() + FINISH_SECONDS
-        while not all(w.advance(self._plans[n].keys) for n, w in self._waves.items()):
+    def finish(self) -> list[int]:
+        """Wait for those that are left, after the last version came into service; the numbers of
+        those whose version had gone. Failure when an attempt stays without a reward."""
+        while not self.advance():
             self._farm.check()
-            if time.monotonic() > deadline:
-                raise Failure("a validation was not done in an hour", hint="see `envfarm status`")
-            time.sleep(0.5)
-        self.advance()
+            self._give_up_those_gone()
+            time.sleep(POLL_SECONDS)
         for number, waves in self._waves.items():
             keys = self._plans[number].keys
             missing = waves.open_keys(keys)
-            if missing:
+            if missing and number not in self._missed:
                 raise Failure(
                     f"validation of version {number}: "
                     + uncovered(missing, waves.rows(), len(keys))
                 )
+        return sorted(self._missed)
+
+    def _give_up_those_gone(self) -> None:
+        version = self._farm.in_service()
+        if version is None:
+            return
+        jobs = {job.job_id: job for job in self._farm.gateway.status().jobs}
+        for number, waves in self._waves.items():
+            for wave in waves.waves:
+                job = jobs.get(wave.job_id)
+                waits = job is not None and job.waiting_for == "version"
+                if waits and number < version.number and not wave.done:
+                    self._farm.gateway.cancel(wave.job_id)
+                    self._missed.add(number)
 
     def results(self) -> list[dict[str, Any]]:
         """By version: pass@1, and tasks that passed at least once and always."""
@@ -71,10 +94,12 @@ class Validations:
                 if row.reward is not None:
                     by_task.setdefault(row.task_id, []).append(row.reward)
             rates = [sum(rewards) / len(rewards) for rewards in by_task.values()]
+            if number in self._missed or not rates:
+                continue
             found.append(
                 {
                     "version": number,
-                    "pass_at_1": sum(rates) / len(rates) if rates else None,
+                    "pass_at_1": sum(rates) / len(rates),
                     "ever_passed": sum(rate > 0 for rate in rates),
                     "always_passed": sum(rate == 1 for rate in rates),
                     "tasks": len(rates),
