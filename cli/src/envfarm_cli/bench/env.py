@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import psycopg
 import typer
+from envfarm_common import logging
 from envfarm_common.binaries import find_postgres
 
 from env_server.evidence import SESSION
@@ -206,6 +207,7 @@ def _costs(pids: dict[str, int]) -> dict[str, float]:
 
 
 async def _floor(domains: Path, state: Path, episodes: int) -> dict[str, float]:
+    logging.configure("floor", "warning")
     server = await EmbeddedPostgres.start(
         find_postgres(),
         state_dir=state,
