@@ -29,6 +29,9 @@ class CannedGateway:
         self._records, self._rule, self._attempts = records, rule, attempts_per_slot
         self.submitted: list[str] = []
         """Job ids in order of submission, known ones included."""
+        self.waiting: set[str] = set()
+        """Jobs that wait for a version."""
+        self.cancelled: list[str] = []
 
     def submit(self, request: gateway_service_pb2.SubmitJobRequest) -> None:
         self.submitted.append(request.job_id)
@@ -47,9 +50,18 @@ class CannedGateway:
         path.write_text("".join(lines))
 
     def job(self, job_id: str) -> gateway_service_pb2.JobStatus:
+        if job_id in self.waiting:
+            state = gateway_service_pb2.JOB_STATE_RUNNING
+            return gateway_service_pb2.JobStatus(job_id=job_id, state=state, waiting_for="version")
         return gateway_service_pb2.JobStatus(
             job_id=job_id, state=gateway_service_pb2.JOB_STATE_DONE
         )
+
+    def status(self) -> gateway_service_pb2.GetStatusResponse:
+        return gateway_service_pb2.GetStatusResponse(jobs=map(self.job, self.submitted))
+
+    def cancel(self, job_id: str) -> None:
+        self.cancelled.append(job_id)
 
     def wait_for_job(self, job_id, seconds, tick) -> gateway_service_pb2.JobStatus:
         tick(self.job(job_id))
@@ -69,6 +81,7 @@ def canned_farm(
         records=folder,
         check=lambda: None,
         tasks=lambda: served,
+        in_service=lambda: None,
     )
 
 
