@@ -83,9 +83,10 @@ async def place(
         yield Place(server, postgres, process)
 
 
-async def all_three(place: Place, name: str) -> list[dict[str, Any]]:
+async def all_three(place: Place, name: str, database: str = "") -> list[dict[str, Any]]:
     """The verdicts on one end, by episode, by DSN and by tables."""
     task_id, calls, reply = ENDS[name]
+    prefix = database or name
     async with place.server.client() as client:
         episode = await client.open(task_id)
         for tool, arguments in calls:
@@ -100,13 +101,13 @@ async def all_three(place: Place, name: str) -> list[dict[str, Any]]:
             "final_reply": reply,
         }
         reference = {"env_server": episode.env_server, "episode_id": episode.episode_id}
-        by_episode = await graded(place, f"{name}/e", asked | {"episode": reference})
+        by_episode = await graded(place, f"{prefix}/e", asked | {"episode": reference})
         await client.close(episode)
-    database = f"shop_{list(ENDS).index(name)}"
+    database = database or f"shop_{list(ENDS).index(name)}"
     by_hand_database.make_database(place.postgres, database, WORLD, by_episode["diff"])
     dsn = by_hand_database.reader_dsn(place.postgres, database)
-    by_dsn = await graded(place, f"{name}/d", asked | {"dsn": dsn})
-    by_state = await graded(place, f"{name}/s", asked | {"state": rows})
+    by_dsn = await graded(place, f"{prefix}/d", asked | {"dsn": dsn})
+    by_state = await graded(place, f"{prefix}/s", asked | {"state": rows})
     return [by_episode, by_dsn, by_state]
 
 
@@ -259,3 +260,37 @@ async def test_a_dsn_that_is_not_allowed_to_the_letter_is_refused(place: Place, 
     answer = await place.grader.grade(sent)
     assert answer.status_code == 422, answer.text
     assert answer.json()["detail"].startswith("dsn: ")
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        (
+            "CREATE FUNCTION later() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+            " CREATE TRIGGER later BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION later()",
+            "function later; trigger later on orders",
+        ),
+        ("CREATE RULE quiet AS ON DELETE TO orders DO INSTEAD NOTHING", "rule quiet on orders"),
+        ("CREATE VIEW seen AS SELECT 1", "view seen"),
+    ],
+)
+async def test_what_is_left_behind_in_a_database_costs_the_reward(
+    place: Place, statement: str, named: str
+):
+    """Though every row is right."""
+    by_episode, _, _ = await all_three(place, "right", f"shop_left_{len(named)}")
+    database = f"shop_behind_{len(named)}"
+    dsn = by_hand_database.make_database(place.postgres, database, WORLD, by_episode["diff"])
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute(statement)
+    task_id, _, reply = ENDS["right"]
+    asked = {
+        "task_id": task_id,
+        "task_hash": by_episode["task"]["task_hash"],
+        "final_reply": reply,
+        "dsn": by_hand_database.reader_dsn(place.postgres, database),
+    }
+    verdict = await graded(place, database, asked)
+    (failed,) = [check for check in verdict["checks"] if not check["passed"]]
+    assert verdict["reward"] == 0.0
+    assert (failed["kind"], failed["observed"]) == ("schema", named)

@@ -118,7 +118,9 @@ class GradeDoor:
             golden = self._golden.latest(task_id, checks_hash)
             base = self._sources.bases.load(golden.initial_state_hash)
         except EvidenceError as error:
-            raise NoChecks(f"{task_id} has not been proved: {error.message}", hint=error.hint) from error
+            raise NoChecks(
+                f"{task_id} has not been proved: {error.message}", hint=error.hint
+            ) from error
         held = await self._sources.scratch.held(base)
         return {
             "task_id": task_id,
@@ -174,6 +176,7 @@ class GradeDoor:
                 base,
                 pinned,
                 self._seen,
+                sources.scratch,
                 sources.database_timeout_seconds,
             ) as state:
                 yield state

@@ -10,7 +10,7 @@ import hashlib
 import select
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -22,7 +22,8 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from grader.dsn_targets import PinnedTarget
 from grader.evidence import Evidence
-from grader.reading import TableShape, query_rows, read_shapes
+from grader.reading import TableShape, query_rows, read_objects, read_shapes
+from grader.scratch import Scratch
 from grader.table_state import compared
 from grader.verdict import CannotRun
 from grader.world_base import WorldBase
@@ -69,9 +70,9 @@ class DsnState:
     load_base: Callable[[], WorldBase]
     target: PinnedTarget
     seen: SeenTables
+    scratch: Scratch
     timeout_seconds: float
     _conn: AsyncConnection[Any] | None = None
-    _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     async def __aenter__(self) -> "DsnState":
         return self
@@ -89,6 +90,7 @@ class DsnState:
             conn = await self._open()
             shapes = await read_shapes(conn)
             _require_shape(base, shapes)
+            found = await read_objects(conn)
             final: dict[str, list[str]] = {}
             for name in base.tables:
                 copied = await _copied(conn, shapes[name])
@@ -103,7 +105,10 @@ class DsnState:
                     final[name] = rows
         except psycopg.Error as error:
             raise _unreadable(error) from error
-        return compared(self.task_id, self.task_hash, base, final)
+        # Most worlds have none, and then nothing needs to be held to compare with.
+        known = (await self.scratch.held(base)).objects if found else frozenset[str]()
+        evidence = compared(self.task_id, self.task_hash, base, final)
+        return replace(evidence, leftovers=tuple(sorted(found - known)))
 
     async def query(self, query: str) -> Sequence[str]:
         if self._conn is None:

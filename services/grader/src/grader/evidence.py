@@ -53,6 +53,8 @@ class Evidence:
     final_state_hash: str
     tables: Mapping[str, Table]
     changes: Sequence[Change]
+    leftovers: Sequence[str] = ()
+    """Triggers, rules, functions and the like that the world does not have, by name."""
 
     def changed_tables(self) -> set[str]:
         return {change.table for change in self.changes}

@@ -63,6 +63,7 @@ def to_document(evidence: Evidence, final_reply: str) -> dict[str, Any]:
             for table in evidence.tables.values()
         },
         "changes": [asdict(change) for change in evidence.changes],
+        "leftovers": list(evidence.leftovers),
         "final_reply": final_reply,
     }
 
@@ -92,6 +93,7 @@ def from_document(document: Mapping[str, Any], episode_id: str) -> tuple[Evidenc
                 for name, table in document["tables"].items()
             },
             changes=tuple(Change(**change) for change in document["changes"]),
+            leftovers=tuple(document["leftovers"]),
         )
         return verified(evidence), document["final_reply"]
     except (KeyError, TypeError, AttributeError) as error:

@@ -102,6 +102,8 @@ async def grade(
             query=recorded.query,
             words=words,
         )
+        if evidence.leftovers:
+            results.append(_left_behind(evidence.leftovers))
         for check in checks.checks if not obstacles else ():
             try:
                 results.append(await runner.run(check, seen))
@@ -119,6 +121,17 @@ async def grade(
         golden=golden,
         evidence_seconds=read_at - started,
         seconds=time.perf_counter() - started,
+    )
+
+
+def _left_behind(leftovers: Sequence[str]) -> CheckResult:
+    """Whoever may create triggers and the like has not left the world as it should be."""
+    return CheckResult(
+        name="nothing left behind",
+        kind="schema",
+        passed=False,
+        expected="no trigger, rule, policy, function or view but the world's own",
+        observed="; ".join(leftovers),
     )
 
 

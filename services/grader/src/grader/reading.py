@@ -44,6 +44,25 @@ GROUP BY c.oid, c.relname, i.indkey
 ORDER BY c.relname COLLATE "C"
 """
 
+_OBJECTS = """
+SELECT 'trigger ' || t.tgname || ' on ' || c.relname
+FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid
+JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+WHERE NOT t.tgisinternal AND c.relnamespace = 'public'::pg_catalog.regnamespace
+  AND n.nspname <> 'journal'
+UNION ALL
+SELECT 'rule ' || r.rulename || ' on ' || c.relname
+FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class
+WHERE r.rulename <> '_RETURN' AND c.relnamespace = 'public'::pg_catalog.regnamespace
+UNION ALL SELECT 'policy ' || polname FROM pg_catalog.pg_policy
+UNION ALL SELECT 'event trigger ' || evtname FROM pg_catalog.pg_event_trigger
+UNION ALL SELECT 'function ' || proname FROM pg_catalog.pg_proc
+WHERE pronamespace = 'public'::pg_catalog.regnamespace
+UNION ALL SELECT 'view ' || relname FROM pg_catalog.pg_class
+WHERE relkind IN ('v', 'm') AND relnamespace = 'public'::pg_catalog.regnamespace
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
@@ -87,6 +106,13 @@ async def read_shapes(conn: AsyncConnection[Any]) -> dict[str, TableShape]:
         row[0]: TableShape(row[0], *map(tuple, row[1:6]), frozenset(row[6]))  # pyright: ignore
         for row in rows
     }
+
+
+async def read_objects(conn: AsyncConnection[Any]) -> frozenset[str]:
+    """What acts on rows or hides them: triggers (those of the env-server's journal left out), rules,
+    policies, functions and views, by name."""
+    rows = await (await conn.execute(_OBJECTS)).fetchall()
+    return frozenset(row[0] for row in rows)
 
 
 async def query_rows(conn: AsyncConnection[Any], query: str) -> Sequence[str]:

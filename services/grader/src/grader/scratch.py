@@ -18,7 +18,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
 from grader.evidence import Change
-from grader.reading import SESSION, TableShape, query_rows, read_shapes
+from grader.reading import SESSION, TableShape, query_rows, read_objects, read_shapes
 from grader.scratch_server import ScratchServer
 from grader.world_base import WorldBase
 
@@ -47,6 +47,7 @@ class Held:
     shapes: dict[str, TableShape]
     canonical: dict[str, dict[str, str]]
     """Table → row as Postgres writes it → canonical row."""
+    objects: frozenset[str]
 
 
 class ScratchDatabase:
@@ -251,7 +252,7 @@ async def _load(conn: AsyncConnection[Any], base: WorldBase) -> Held:
     await conn.execute(_GRANTS)
     await conn.execute("SET session_replication_role = replica")
     shapes = await read_shapes(conn)
-    held = Held(base, shapes, {name: {} for name in shapes})
+    held = Held(base, shapes, {name: {} for name in shapes}, await read_objects(conn))
     database = ScratchDatabase(held, conn)
     if set(shapes) != set(base.tables):
         raise EvidenceError(
