@@ -59,7 +59,7 @@ async def test_a_turn_that_fills_its_room_is_cut(server: PolicyServer, engine: E
 
 FAULTS = {
     "http_500": "HTTP 500",
-    "disconnect": "RemoteProtocolError",
+    "disconnect": "ClientPayloadError",
     "not_json": "JSONDecodeError",
     "aborted": "ended by 'abort'",
     "too_many": "wanted 1 to 50",
@@ -100,7 +100,7 @@ async def test_a_cancelled_generation_is_aborted(server: PolicyServer, engine: E
 
 async def test_a_dead_engine_is_an_engine_error(server: PolicyServer, engine: Engine):
     server.__exit__()
-    with pytest.raises(EngineError, match="ConnectError"):
+    with pytest.raises(EngineError, match="ClientConnectorError"):
         await engine.generate([1], request_id="r.t0", max_tokens=50, stops=())
     assert not await engine.is_healthy()
 

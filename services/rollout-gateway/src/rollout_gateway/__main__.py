@@ -1,7 +1,9 @@
 """`python -m rollout_gateway`: serve, with settings from GATEWAY_* variables."""
 
+import asyncio
 import sys
 
+import uvloop
 from envfarm_common import lifecycle, logging
 from envfarm_common.settings import load
 
@@ -16,4 +18,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     sys.exit(lifecycle.run(main))

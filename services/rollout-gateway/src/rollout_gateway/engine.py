@@ -5,13 +5,14 @@ Reload and probe need the engine's dev mode; `policy.py` decides when they happe
 """
 
 import asyncio
+import json
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import aiohttp
 from envfarm.errors import EngineError, VersionMismatch
 from envfarm.v1 import policy_pb2
 
@@ -22,6 +23,9 @@ NO_LOGPROB = -9000.0
 LOGPROB_SLACK = 1e-4
 SHORT_SECONDS = 10.0
 RELOAD_SECONDS = 600.0
+ABORT_SECONDS = 2.0
+KEEP_SECONDS = 4.0
+"""Below the 5 s after which uvicorn closes an idle connection."""
 RESET_TRIES = 20
 GAUGE = re.compile(
     r"^vllm:(num_requests_waiting|kv_cache_usage_perc)(?:\{[^}]*\})? ([0-9.eE+-]+)$", re.MULTILINE
@@ -53,14 +57,11 @@ class Engine:
         self._model = model
         self._sampling = sampling
         self._generate_seconds = generate_seconds
-        self._client = httpx.AsyncClient(
-            base_url=url,
-            trust_env=False,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=256),
-        )
+        self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        await self._client.aclose()
+        if self._session is not None:
+            await self._session.close()
 
     async def generate(
         self, ids: Sequence[int], *, request_id: str, max_tokens: int, stops: tuple[int, ...]
@@ -83,9 +84,10 @@ class Engine:
 
     async def is_healthy(self) -> bool:
         try:
-            return (await self._client.get("/health", timeout=SHORT_SECONDS)).status_code == 200
-        except httpx.HTTPError:
+            status, _ = await self._fetch("GET", "/health", None, SHORT_SECONDS)
+        except EngineError:
             return False
+        return status == 200
 
     async def max_length(self) -> int:
         """Longest sequence, prompt and output, in tokens."""
@@ -100,11 +102,9 @@ class Engine:
 
     async def pressure(self) -> Pressure | None:
         """From its /metrics; None when it does not tell."""
-        try:
-            answer = await self._client.get("/metrics", timeout=SHORT_SECONDS)
-        except httpx.HTTPError as error:
-            raise EngineError(f"{self.url}/metrics: {type(error).__name__}") from error
-        told = {name: float(value) for name, value in GAUGE.findall(answer.text)}
+        _, answer = await self._fetch("GET", "/metrics", None, SHORT_SECONDS)
+        text = answer.decode(errors="replace")
+        told = {name: float(value) for name, value in GAUGE.findall(text)}
         waiting, cache = told.get("num_requests_waiting"), told.get("kv_cache_usage_perc")
         return None if waiting is None or cache is None else Pressure(waiting, cache)
 
@@ -172,8 +172,8 @@ class Engine:
         # vLLM prefixes the ids of this route; the closed connection already ends most requests.
         body = {"request_ids": [f"generate-tokens-{request_id}"]}
         try:
-            await self._client.post("/inference/v1/abort_requests", json=body, timeout=2.0)
-        except httpx.HTTPError:
+            await self._fetch("POST", "/inference/v1/abort_requests", body, ABORT_SECONDS)
+        except EngineError:
             pass
 
     async def _post(
@@ -185,16 +185,34 @@ class Engine:
         self, method: str, path: str, body: dict[str, Any] | None, timeout: float | None
     ) -> dict[str, Any]:
         what = f"{self.url}{path.partition('?')[0]}"
+        status, answer = await self._fetch(method, path, body, timeout)
+        if status != 200:
+            text = answer[:300].decode(errors="replace")
+            raise EngineError(f"{what}: HTTP {status}: {text}")
         try:
-            answer = await self._client.request(method, path, json=body, timeout=timeout)
-            value = answer.json() if answer.content and answer.status_code == 200 else {}
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            value = json.loads(answer) if answer else {}
+        except ValueError as error:
             raise EngineError(f"{what}: {type(error).__name__}: {error}") from error
-        if answer.status_code != 200:
-            raise EngineError(f"{what}: HTTP {answer.status_code}: {answer.text[:300]}")
         if not isinstance(value, dict):
             raise EngineError(f"{what}: the answer is not a JSON object")
         return value
+
+    async def _fetch(
+        self, method: str, path: str, body: dict[str, Any] | None, timeout: float | None
+    ) -> tuple[int, bytes]:
+        """Status and body; EngineError when there is no whole answer."""
+        if self._session is None:
+            # httpx costs four times as much for a request; an episode makes one for each turn.
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_SECONDS)
+            self._session = aiohttp.ClientSession(connector=connector)
+        try:
+            async with self._session.request(
+                method, self.url + path, json=body, timeout=aiohttp.ClientTimeout(total=timeout)
+            ) as answer:
+                return answer.status, await answer.read()
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            what = f"{self.url}{path.partition('?')[0]}"
+            raise EngineError(f"{what}: {type(error).__name__}: {error}") from error
 
 
 def _generation(answer: dict[str, Any], what: str, max_tokens: int) -> Generation:
