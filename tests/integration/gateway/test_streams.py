@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 
 import httpx
@@ -11,7 +12,7 @@ from envfarm.errors import InvalidArgument
 from envfarm.v1 import gateway_service_pb2 as wire
 from envfarm.v1 import policy_pb2
 
-from tests.integration.gateway.conftest import TASKS, Farm, golden_turns
+from tests.integration.gateway.conftest import TASKS, Farm, golden_turns, wait_until
 from tests.integration.gateway.learner_stand_in import LearnerStandIn
 from tests.support.gateway_process import INFRA_TOKEN
 
@@ -248,3 +249,40 @@ async def test_jobs_that_cannot_be_are_refused(farm: Callable[..., Farm]):
     for fields, message in IMPOSSIBLE:
         with pytest.raises(InvalidArgument, match=message):
             await it.gateway.submit("bad", list(TASKS), **fields)
+
+
+async def test_the_smallest_caps_that_are_legal_deadlock_nothing(farm: Callable[..., Farm]):
+    it = farm(
+        playing(lambda task, number, slot: slot == 0),
+        concurrency=1,
+        least_concurrency=1,
+        undelivered_groups=1,
+        undelivered_bytes=1,
+    )
+    learner = LearnerStandIn(it, per_update=2, staleness=0)
+    await learner.announce()
+    await it.gateway.submit("job", list(TASKS), updates=2, staleness=0, **STREAM)
+    job = await run_to_the_end(it, learner)
+    assert (job.state, job.groups_published) == (wire.JOB_STATE_DONE, 4)
+    assert (len(learner.trained), learner.refused) == (4, [])
+
+
+async def test_a_cancel_frees_engine_and_environment_at_once(farm: Callable[..., Farm], env_server):
+    it = farm(playing(lambda task, number, slot: True))
+    await it.announce(number=3)
+    async with env_server.client() as client:
+        before = (await client.capacity()).live_episodes
+        it.engine.delay = 60.0
+        await it.gateway.submit("job", list(TASKS), groups_per_task=1, group_size=3, publish=False)
+        await it.gateway.until("job", lambda job: job.rollouts_running == 6)
+        wait_until(lambda: len(it.engine.requests) == 6)
+        started = time.monotonic()
+        answer = await it.gateway.call("CancelJob", wire.CancelJobRequest(job_id="job"))
+        seconds = time.monotonic() - started
+        it.engine.delay = 0.0
+        assert answer.job.state == wire.JOB_STATE_CANCELLED
+        assert len(it.engine.aborted) == 6
+        assert (await client.capacity()).live_episodes <= before
+    # A second when the machine is its own; here others share it.
+    assert seconds < 3.0
+    assert answer.job.cancelled == {"job_cancelled": 2}

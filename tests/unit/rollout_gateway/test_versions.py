@@ -227,3 +227,47 @@ async def test_an_incomplete_announcement_is_refused(make: Make, tmp_path: Path,
         message.version.weights_hash = ""
     with pytest.raises(InvalidArgument):
         await versions.announce(message)
+
+
+async def test_engines_join_prove_themselves_and_leave_when_they_are_done(
+    make: Make, servers: list[PolicyServer], tmp_path: Path
+):
+    policy, versions = make()
+
+    def engine(url: str) -> Engine:
+        return Engine(url, "policy", Sampling(), 5.0)
+
+    one, two = servers
+    await policy.use([one.url], engine)
+    await versions.announce(update(tmp_path, 7))
+    assert two.label == "default"
+    supervisor = asyncio.create_task(policy.supervise())
+    deadline = asyncio.get_running_loop().time() + 10
+    while [place.engine.url for place in policy.places] != [one.url]:
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.02)
+    one.delay = 0.5
+    running = asyncio.create_task(turn(policy))
+    await asyncio.sleep(0.05)
+    await policy.use([two.url], engine)
+    # The one that leaves ends its turn; the one that comes loads the weights and proves them.
+    assert (await running).versions[0][0] == 7
+    assert (await turn(policy, "y")).versions[0][0] == 7
+    assert two.label == "7:" + "a" * 16
+    assert len(two.requests) == 1
+    supervisor.cancel()
+
+
+async def test_a_rollout_stays_at_its_engine_when_another_one_comes(
+    make: Make, servers: list[PolicyServer], tmp_path: Path
+):
+    policy, versions = make()
+    await versions.announce(update(tmp_path, 7))
+    names = [f"rollout-{number}" for number in range(40)]
+    before = {name: (await policy._place(name)).engine.url for name in names}
+    assert len(set(before.values())) == 2
+    await policy.use(
+        [server.url for server in servers] + ["http://127.0.0.1:9"],
+        lambda url: Engine(url, "policy", Sampling(), 5.0),
+    )
+    assert {name: (await policy._place(name)).engine.url for name in names} == before

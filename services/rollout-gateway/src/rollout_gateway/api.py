@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, FastAPI, Header
 from fastapi.responses import FileResponse, StreamingResponse
 
 from rollout_gateway.conversation import conversation
+from rollout_gateway.fleet import Fleet
 from rollout_gateway.job_request import from_json, job_spec
 from rollout_gateway.job_status import as_json, job_status, outcome_json
 from rollout_gateway.jobs import Job
@@ -21,6 +22,7 @@ def add_routes(
     app: FastAPI,
     service: GatewayService,
     scheduler: Scheduler,
+    fleet: Fleet,
     infra_token: str,
     stop: asyncio.Event,
 ) -> None:
@@ -37,9 +39,26 @@ def add_routes(
     async def status() -> dict[str, Any]:
         return as_json(service.status())
 
+    _add_fleet_routes(routes, fleet)
     _add_job_routes(routes, scheduler, stop)
     _add_record_routes(routes, scheduler)
     app.include_router(routes)
+
+
+def _add_fleet_routes(routes: APIRouter, fleet: Fleet) -> None:
+    @routes.get("/fleet", summary="Engines and env-servers in use")
+    async def describe() -> dict[str, Any]:
+        return fleet.describe()
+
+    @routes.put("/fleet/engines", summary="Use exactly these engines (URLs)")
+    async def engines(urls: list[str]) -> dict[str, Any]:
+        await fleet.use_engines(urls)
+        return fleet.describe()
+
+    @routes.put("/fleet/env-servers", summary="Open episodes at exactly these (host:port)")
+    async def env_servers(addresses: list[str]) -> dict[str, Any]:
+        fleet.use_env_servers(addresses)
+        return fleet.describe()
 
 
 def _add_job_routes(routes: APIRouter, scheduler: Scheduler, stop: asyncio.Event) -> None:

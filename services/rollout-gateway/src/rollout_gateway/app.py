@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 import redis.asyncio as redis
@@ -16,6 +17,7 @@ from rollout_gateway.chat.vocabulary import Vocabulary
 from rollout_gateway.engine import Engine
 from rollout_gateway.environment import Environment
 from rollout_gateway.files import lock_folder
+from rollout_gateway.fleet import Fleet
 from rollout_gateway.grading import Grader
 from rollout_gateway.group_run import GroupParts
 from rollout_gateway.job_context import Rendering
@@ -56,7 +58,8 @@ async def serve(settings: Settings) -> None:
     service = GatewayService(parts.policy, versions, scheduler, {INFRASTRUCTURE: infra_token})
 
     app = http.create_app("envfarm rollout-gateway", instruments, lambda: not stop.is_set())
-    add_routes(app, service, scheduler, infra_token, stop)
+    fleet = Fleet(parts.policy, parts.environment, partial(_engine, settings, parts.sampling))
+    add_routes(app, service, scheduler, fleet, infra_token, stop)
     web = http.HttpServer(app, settings.host, settings.http_port)
     rpc, port = await grpc.serve(
         f"{settings.host}:{settings.grpc_port}",
@@ -98,15 +101,16 @@ async def _wait(stop: asyncio.Event, supervisor: asyncio.Future[Any]) -> None:
         supervisor.result()
 
 
+def _engine(settings: Settings, sampling: Sampling, url: str) -> Engine:
+    return Engine(url, settings.model_name, sampling, settings.generate_seconds)
+
+
 def _rollout_parts(settings: Settings, instruments: Instruments) -> Parts:
     vocabulary = Vocabulary(settings.tokenizer_dir)
     sampling = Sampling(
         temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p
     )
-    engines = [
-        Engine(url, settings.model_name, sampling, settings.generate_seconds)
-        for url in settings.engines
-    ]
+    engines = [_engine(settings, sampling, url) for url in settings.engines]
     return Parts(
         environment=Environment(
             settings.env_servers,

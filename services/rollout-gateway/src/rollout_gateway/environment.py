@@ -153,6 +153,14 @@ class Environment:
         for server in self._servers.values():
             await server.close()
 
+    def use(self, addresses: Sequence[str]) -> None:
+        """New episodes open at these from now on; open ones stay where they are."""
+        self._addresses = list(addresses)
+
+    @property
+    def addresses(self) -> list[str]:
+        return list(self._addresses)
+
     async def tasks(self) -> dict[str, task_pb2.Task]:
         """Tasks by id, from the first server that answers."""
         error: EnvfarmError | None = None
@@ -208,9 +216,10 @@ class Environment:
         )
         while True:
             pause = OPEN_PAUSE_SECONDS
-            for _ in self._addresses:
-                self._next = (self._next + 1) % len(self._addresses)
-                server = self._server(self._addresses[self._next])
+            addresses = self._addresses
+            for _ in addresses:
+                self._next = (self._next + 1) % len(addresses)
+                server = self._server(addresses[self._next])
                 try:
                     return server, (await server.ask("OpenEpisode", request)).episode
                 except EnvfarmError as error:

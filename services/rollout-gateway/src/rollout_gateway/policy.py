@@ -7,7 +7,7 @@ again; the weights of a failed probe are never sampled from.
 
 import asyncio
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -22,6 +22,9 @@ log = logging.get(__name__)
 RETRY_SECONDS = 1.0
 
 
+MakeEngine = Callable[[str], Engine]
+
+
 class EngineState(StrEnum):
     UNPROVED = "unproved"
     """Not yet known to hold the version in service."""
@@ -29,6 +32,8 @@ class EngineState(StrEnum):
     SERVING = "serving"
     MISMATCH = "mismatch"
     """Proved to hold other weights; paused until the next announcement."""
+    DRAINING = "draining"
+    """Told to leave: ends what it runs and gets nothing new."""
 
 
 @dataclass(slots=True)
@@ -66,6 +71,17 @@ class Policy:
     @property
     def is_serving(self) -> bool:
         return any(place.state is EngineState.SERVING for place in self.places)
+
+    async def use(self, urls: Sequence[str], make: MakeEngine) -> None:
+        """These engines from now on: new ones prove themselves first, others end what they run."""
+        wanted = dict.fromkeys(urls)
+        for place in self.places:
+            if place.engine.url not in wanted:
+                await self._move(place, EngineState.DRAINING)
+            elif place.state is EngineState.DRAINING:
+                await self._move(place, EngineState.UNPROVED)
+        known = {place.engine.url for place in self.places}
+        self.places += [Place(make(url)) for url in wanted if url not in known]
 
     async def wait_until_serving(self) -> int:
         """Returns the engines' longest sequence in tokens."""
@@ -107,28 +123,33 @@ class Policy:
         engine that cannot be reached is left out and tried again; VersionMismatch stops them all.
         """
         self._target, self._labels = update, labels
-        for place in self.places:
+        places = [place for place in self.places if place.state is not EngineState.DRAINING]
+        for place in places:
             await self._move(place, EngineState.UPDATING)
         answers = await asyncio.gather(
-            *(self._prove(place, reload=True) for place in self.places), return_exceptions=True
+            *(self._prove(place, reload=True) for place in places), return_exceptions=True
         )
         errors = [answer for answer in answers if isinstance(answer, BaseException)]
         wrong = next((e for e in errors if not isinstance(e, EngineError)), None)
         if wrong is not None:
-            for place in self.places:
+            for place in places:
                 await self._stop(place)
             raise wrong
         gaps = [answer for answer in answers if isinstance(answer, float)]
         if not gaps:
-            raise errors[0]
+            raise errors[0] if errors else EngineError("there is no engine", hint="add one")
         return max(gaps)
 
     async def supervise(self) -> None:
         """Bring engines that failed or started again back into service, for ever."""
         while True:
-            for place in self.places:
+            for place in list(self.places):
                 if self._target is not None and place.state is EngineState.UNPROVED:
                     await self._heal(place)
+                if place.state is EngineState.DRAINING and not place.running:
+                    self.places.remove(place)
+                    await place.engine.close()
+                    log.info("engine left", url=place.engine.url)
             await asyncio.sleep(RETRY_SECONDS)
 
     def resume(self, update: policy_pb2.WeightUpdate, labels: Mapping[str, int]) -> None:
@@ -185,8 +206,10 @@ class Policy:
         async with self._changed:
             await self._changed.wait_for(lambda: self.is_serving)
             serving = [place for place in self.places if place.state is EngineState.SERVING]
-            home = self.places[zlib.crc32(sticky.encode()) % len(self.places)]
-            return home if home in serving else min(serving, key=lambda place: place.running)
+            # By the largest hash of both names: an engine that comes or goes moves its own only.
+            return max(
+                serving, key=lambda place: zlib.crc32(f"{sticky} {place.engine.url}".encode())
+            )
 
     async def _settled(self, place: Place) -> None:
         """A turn that ran through an update counts only if the update's probe was right."""
@@ -214,7 +237,8 @@ class Policy:
         self, place: Place, state: EngineState, *, only_from: EngineState | None = None
     ) -> None:
         async with self._changed:
-            if only_from is None or place.state is only_from:
+            leaves = place.state is EngineState.DRAINING and state is not EngineState.UNPROVED
+            if not leaves and (only_from is None or place.state is only_from):
                 place.state = state
                 self._changed.notify_all()
 

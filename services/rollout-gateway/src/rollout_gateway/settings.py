@@ -7,8 +7,8 @@ from envfarm_common.settings import ServiceSettings
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-_Http = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$")]
-_Grpc = Annotated[str, Field(pattern=r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")]
+HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$")]
+GrpcAddress = Annotated[str, Field(pattern=r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")]
 
 
 class Settings(ServiceSettings):
@@ -20,10 +20,10 @@ class Settings(ServiceSettings):
     """The env-servers' infrastructure token."""
     grader_token: SecretStr = Field(min_length=16)
     """The grader's client token."""
-    env_servers: Annotated[list[_Grpc], NoDecode] = Field(min_length=1)
+    env_servers: Annotated[list[GrpcAddress], NoDecode] = Field(min_length=1)
     """gRPC doors, comma-separated host:port."""
-    grader_url: _Http
-    engines: Annotated[list[_Http], NoDecode] = Field(min_length=1)
+    grader_url: HttpUrl
+    engines: Annotated[list[HttpUrl], NoDecode] = Field(min_length=1)
     """vLLM servers, comma-separated URLs, reachable by the gateway only."""
     redis_url: SecretStr
     domains_dir: Path
@@ -48,7 +48,7 @@ class Settings(ServiceSettings):
 
     users: Literal["script", "model", "none"] = "script"
     """Who plays the simulated users: their scripts, a model that knows their context, or nobody."""
-    user_url: _Http | None = None
+    user_url: HttpUrl | None = None
     """OpenAI-compatible endpoint of the users' model, such as http://host:8000/v1."""
     user_model: str = ""
     """Its model."""
