@@ -26,6 +26,7 @@ from envfarm_cli import service_specs
 from envfarm_cli.bench import world
 from envfarm_cli.bench.env import percentile
 from envfarm_cli.bench.episodes import Client, Doors
+from envfarm_cli.bench.processes import cost
 from envfarm_cli.commands_stack import DEFAULT_STATE, JsonOption, StateDirOption
 from envfarm_cli.failure import Failure
 from envfarm_cli.output import OK, Output
@@ -81,6 +82,12 @@ class _Bench:
     dsn: str
     number: int = 0
 
+    def cpu_seconds(self) -> float:
+        """What the grader has used so far, a scratch Postgres left out."""
+        child = self.stack.find("grader")
+        assert child
+        return cost(child.identity.pid)["own"].cpu_seconds
+
     async def grade(self, http: httpx.AsyncClient, part: str) -> float:
         """Seconds until the right verdict; `part` is the body's input as JSON members."""
         self.number += 1
@@ -128,12 +135,14 @@ async def _all(bench: _Bench, apart: StateDir, rounds: int, workers: int) -> dic
         for _ in range(rounds):
             async with _sealed(client, bench.doors, 1) as (reference,):
                 single.append(await bench.grade(http, reference))
-        together = 0.0
+        together = busy = 0.0
         for _ in range(max(2, rounds // SEALED)):
             async with _sealed(client, bench.doors, SEALED) as references:
+                before = bench.cpu_seconds()
                 together += await _together(bench, http, references)
-        by_dsn = [await bench.grade(http, part["dsn"]) for _ in range(fewer + 1)]
-        by_json = [await bench.grade(http, part["state"]) for _ in range(fewer + 1)]
+                busy += bench.cpu_seconds() - before
+        by_dsn, dsn_cpu = await _repeated(bench, http, part["dsn"], fewer)
+        by_json, json_cpu = await _repeated(bench, http, part["state"], fewer)
         cold = []
         for number in range(COLD_STARTS):
             name = f"grader-{number}"
@@ -152,6 +161,10 @@ async def _all(bench: _Bench, apart: StateDir, rounds: int, workers: int) -> dic
         "grade_p50_ms": percentile(single, 50),
         "grade_p99_ms": percentile(single, 99),
         "grades_per_second": round(graded / together, 3),
+        # Of the grader's own processes; less noisy than time on a machine that others use.
+        "grade_cpu_ms": round(1000 * busy / graded, 3),
+        "by_dsn_cpu_ms": dsn_cpu,
+        "by_json_cpu_ms": json_cpu,
         "cold_p50_ms": percentile(sorted(cold), 50),
         # The first reads a world that it has not seen.
         "by_dsn_p50_ms": percentile(by_dsn[1:], 50),
@@ -164,6 +177,16 @@ async def _all(bench: _Bench, apart: StateDir, rounds: int, workers: int) -> dic
         "workers": workers,
         "world": {"tables": world.TABLES, "json_mb": round(len(bench.rows) / 1e6, 3)},
     }
+
+
+async def _repeated(
+    bench: _Bench, http: httpx.AsyncClient, part: str, count: int
+) -> tuple[list[float], float]:
+    """Seconds of a first grading and of `count` more, and CPU milliseconds of one of these."""
+    seconds = [await bench.grade(http, part)]
+    before = bench.cpu_seconds()
+    seconds += [await bench.grade(http, part) for _ in range(count)]
+    return seconds, round(1000 * (bench.cpu_seconds() - before) / count, 3)
 
 
 async def _together(bench: _Bench, http: httpx.AsyncClient, references: Sequence[str]) -> float:

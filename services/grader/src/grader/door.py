@@ -77,6 +77,7 @@ class GradeDoor:
         self._turns = asyncio.Semaphore(MAX_AT_ONCE)
         self._seen = SeenTables()
         self._spellings: dict[str, Spellings] = {}
+        self._rules_kept: dict[str, str] = {}
 
     async def grade(self, ask: Ask) -> dict[str, Any]:
         """The verdict as JSON; raises an EnvfarmError when there can be none."""
@@ -210,9 +211,12 @@ class GradeDoor:
             document = to_document(graded.evidence, attempt.final_reply)
             evidence_hash = self._store.put_evidence(document)
         if graded.golden:
-            rules_hash = self._store.put_rules(
-                {"checks": file.model_dump(mode="json"), "golden": graded.golden.model_dump()}
-            )
+            rules_hash = self._rules_kept.get(graded.checks_hash, "")
+            if not rules_hash:
+                rules_hash = self._store.put_rules(
+                    {"checks": file.model_dump(mode="json"), "golden": graded.golden.model_dump()}
+                )
+                self._rules_kept[graded.checks_hash] = rules_hash
         verdict = to_proto(request_id, attempt, graded, input=input, evidence_hash=evidence_hash)
         verdict.rules_hash = rules_hash
         return {

@@ -55,6 +55,7 @@ class Graded:
     """Question asked of the judge, by its hash → the answer."""
     checks_hash: str
     golden: Golden | None
+    golden_hash: str
     evidence_seconds: float
     seconds: float
 
@@ -84,7 +85,7 @@ async def grade(
     results: list[CheckResult] = []
     obstacles: list[str] = []
     evidence: Evidence | None = None
-    checks_hash, golden = checks.checks_hash, None
+    checks_hash, golden, golden_hash = checks.checks_hash, None, ""
     words: dict[str, str] = {}
     recorded = _Recorded(state)
     read_at = started
@@ -93,7 +94,8 @@ async def grade(
         read_at = time.perf_counter()
         _require_same_task(attempt, evidence)
         golden = golden_source.load(attempt.task_id, attempt.task_hash, checks.checks_hash)
-        checks_hash = content_hash([checks.checks_hash, golden.digest()])
+        golden_hash = golden.digest()
+        checks_hash = content_hash([checks.checks_hash, golden_hash])
         obstacles += contradictions(evidence, golden)
         seen = Seen(
             evidence=evidence,
@@ -119,6 +121,7 @@ async def grade(
         checks_hash=checks_hash,
         words=words,
         golden=golden,
+        golden_hash=golden_hash,
         evidence_seconds=read_at - started,
         seconds=time.perf_counter() - started,
     )

@@ -32,7 +32,6 @@ class RecordStore:
     def __init__(self, folder: Path, *, keep_evidence: bool = True):
         self.folder = folder
         self._keep_evidence = keep_evidence
-        self._written: set[str] = set()
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -47,12 +46,10 @@ class RecordStore:
         return name
 
     def put_rules(self, content: dict[str, Any]) -> str:
-        """Keep the rules of one version, once a process; their hash."""
+        """Keep the rules of one version; their hash."""
         data = canonical_json(content).encode()
         name = bytes_hash(data)
-        if name not in self._written:
-            self._put("rules", name, data)
-            self._written.add(name)
+        self._put("rules", name, data)
         return name
 
     def put_verdict(self, verdict_id: str, content: dict[str, Any], request_id: str = "") -> None:

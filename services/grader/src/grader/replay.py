@@ -74,9 +74,11 @@ class Replay:
     def _settle(self, request_id: str, done: "asyncio.Future[Record]") -> None:
         if done.cancelled() or done.exception() is not None:
             self._entries.pop(request_id, None)
-        done_ids = [key for key, entry in self._entries.items() if entry.task.done()]
-        for key in done_ids[: max(0, len(self._entries) - self._capacity)]:
-            del self._entries[key]
+        while len(self._entries) > self._capacity:
+            oldest = next((key for key, entry in self._entries.items() if entry.task.done()), None)
+            if oldest is None:
+                break
+            del self._entries[oldest]
 
 
 def _other_content(request_id: str) -> InvalidArgument:

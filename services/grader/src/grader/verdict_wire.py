@@ -52,7 +52,7 @@ def to_proto(
             for result in graded.results
         ],
         checks_hash=graded.checks_hash,
-        golden_hash=graded.golden.digest() if graded.golden else "",
+        golden_hash=graded.golden_hash,
         grader_hash=grader_hash(),
         evidence_hash=evidence_hash,
         ungradable_reason=decision.reason,
