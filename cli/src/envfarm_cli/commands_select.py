@@ -21,65 +21,78 @@ SHOWN = 12
 """Rejected tasks, and drifted ones, that are shown to people."""
 
 
+RowsArgument = Annotated[
+    list[Path], typer.Argument(help="Attempt rows of one probe: folders or attempts.jsonl files.")
+]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="Folder for the selection's four files.")
+]
+BandOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--band",
+        help="Band to retain: too_hard, hard, medium, easy, too_easy. Repeatable; without it hard, "
+        "medium and easy.",
+    ),
+]
+ReferenceOption = Annotated[
+    list[Path] | None,
+    typer.Option(help="Rows of a stronger model that must have solved the task. Repeatable."),
+]
+RateOption = Annotated[
+    float | None,
+    typer.Option(
+        "--reference-rate-above", min=0, max=1, help="With --reference-probability, a rate."
+    ),
+]
+ProbabilityOption = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, help="Posterior probability that its rate is above that."),
+]
+ExcludeOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Tasks never to train on: a suite (JSON), or a list of ids and content hashes. Copies "
+        "under other names are found by text and by golden run. Repeatable."
+    ),
+]
+AgeOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="A selection's folder: read ROWS as training's and show how far they have drifted."
+    ),
+]
+OnlyRowsOption = Annotated[
+    bool,
+    typer.Option("--only-rows", help="Do not look at the domains: no tags, texts and golden runs."),
+]
+Clean = Annotated[int, typer.Option("--min-clean", min=1, help="Clean runs a task needs.")]
+ReferenceClean = Annotated[
+    int, typer.Option("--reference-min-clean", min=1, help="Clean runs the reference needs.")
+]
+ReferencePassed = Annotated[
+    int, typer.Option("--reference-min-passed", min=1, help="Passes the reference needs.")
+]
+
+
 def select_(
-    rows: Annotated[
-        list[Path],
-        typer.Argument(help="Attempt rows of one probe: folders or attempts.jsonl files."),
-    ],
-    out_dir: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the selection's four files.")
-    ] = None,
-    band: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--band",
-            help="Band to retain: too_hard, hard, medium, easy, too_easy. Repeatable; without it "
-            "hard, medium and easy.",
-        ),
-    ] = None,
-    minimum_clean: Annotated[
-        int, typer.Option("--min-clean", min=1, help="Clean runs a task needs.")
-    ] = 3,
-    reference: Annotated[
-        list[Path] | None,
-        typer.Option(help="Rows of a stronger model that must have solved the task. Repeatable."),
-    ] = None,
-    reference_clean: Annotated[int, typer.Option("--reference-min-clean", min=1)] = 1,
-    reference_passed: Annotated[int, typer.Option("--reference-min-passed", min=1)] = 1,
-    reference_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--reference-rate-above", min=0, max=1, help="With --reference-probability, a rate."
-        ),
-    ] = None,
-    reference_probability: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Posterior probability that its rate is above that."),
-    ] = None,
-    exclude: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Tasks never to train on: a suite (JSON), or a list of ids and content hashes. "
-            "Copies under other names are found by text and by golden run. Repeatable."
-        ),
-    ] = None,
+    rows: RowsArgument,
+    out_dir: OutOption = None,
+    band: BandOption = None,
+    minimum_clean: Clean = 3,
+    reference: ReferenceOption = None,
+    reference_clean: ReferenceClean = 1,
+    reference_passed: ReferencePassed = 1,
+    reference_rate: RateOption = None,
+    reference_probability: ProbabilityOption = None,
+    exclude: ExcludeOption = None,
     validation: Annotated[
         float, typer.Option(min=0, max=0.99, help="Share of the selected tasks held out.")
     ] = 0.2,
     seed: Annotated[int, typer.Option(min=0, help="Of the split.")] = 42,
     group_size: Annotated[int, typer.Option(min=2, help="Attempts in a group of training.")] = 8,
-    age: Annotated[
-        Path | None,
-        typer.Option(
-            help="A selection's folder: read ROWS as training's and show how far they have drifted."
-        ),
-    ] = None,
-    only_rows: Annotated[
-        bool,
-        typer.Option(
-            "--only-rows", help="Do not look at the domains: no tags, texts and golden runs."
-        ),
-    ] = False,
+    age: AgeOption = None,
+    only_rows: OnlyRowsOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace another selection.")] = False,
     domains: DomainsOption = DEFAULT_DOMAINS,
     json: JsonOption = False,
@@ -98,15 +111,13 @@ def select_(
     out = Output(json)
     if age:
         return _age(age, rows, out)
-    gate = None
-    if reference:
-        gate = ReferenceGate(
-            minimum_clean=reference_clean,
-            minimum_passed=reference_passed,
-            rate_above=reference_rate,
-            probability=reference_probability,
-        )
-    elif reference_rate is not None or reference_probability is not None:
+    gate = ReferenceGate(
+        minimum_clean=reference_clean,
+        minimum_passed=reference_passed,
+        rate_above=reference_rate,
+        probability=reference_probability,
+    )
+    if not reference and gate != ReferenceGate():
         raise BadInput("the gate needs rows of a reference model: give --reference")
     settings = Settings(
         bands=tuple(band) if band else Settings().bands,
@@ -114,33 +125,32 @@ def select_(
         validation_share=validation,
         seed=seed,
         group_size=group_size,
-        gate=gate,
+        gate=gate if reference else None,
     )
     settings.check()
     with out.console.status("reading rows"):
         inputs = read_inputs(rows, reference or [], exclude or [])
+        facts = {} if only_rows else read_facts(domains)
+        excluded = Exclusions.read(exclude or [])
         found = select(
-            inputs.policy,
-            {} if only_rows else read_facts(domains),
-            settings,
-            reference=inputs.reference,
-            exclusions=Exclusions.read(exclude or []),
+            inputs.policy, facts, settings, reference=inputs.reference, exclusions=excluded
         )
-    files = texts(found, inputs)
     if out_dir:
-        _write(out_dir, files, force)
+        _write(out_dir, texts(found, inputs), force)
     _show(found, out)
     out.say(f"written to {plain(out_dir)}" if out_dir else "nothing was written; give --out")
-    out.result(
-        {
-            "ok": True,
-            "folder": str(out_dir) if out_dir else None,
-            **found.summary(),
-            "near_duplicates": found.duplicates,
-            "rejected": {t.facts.task_id: t.reasons for t in found.judged if t.reasons},
-        }
-    )
+    out.result(_result(found, out_dir))
     return OK
+
+
+def _result(found: Selection, folder: Path | None) -> dict[str, Any]:
+    return {
+        "ok": True,
+        "folder": str(folder) if folder else None,
+        **found.summary(),
+        "near_duplicates": found.duplicates,
+        "rejected": {task.facts.task_id: task.reasons for task in found.judged if task.reasons},
+    }
 
 
 def _write(folder: Path, files: dict[str, str], force: bool) -> None:

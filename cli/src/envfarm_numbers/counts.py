@@ -25,6 +25,8 @@ IDENTITY = ("policy_hash", "renderer_hash", "sampling_hash", "interface")
 """Columns that must not change within one campaign."""
 _WANTED = ("task_id", "task_hash", "world_hash", "checks_hash", "repetition", "attempt", "reward")
 _ATTEMPT_BITS = 20
+_LINE_BITS = 40
+_LINE_MASK = (1 << _LINE_BITS) - 1
 
 
 @dataclass(slots=True)
@@ -62,38 +64,45 @@ def read_counts(paths: Path | Iterable[Path]) -> CampaignCounts:
     given = [paths] if isinstance(paths, Path) else list(paths)
     reader = LineReader((*_WANTED, *IDENTITY))
     tasks: dict[str, TaskCounts] = {}
-    places: dict[str, dict[int, str | tuple[int, int]]] = {}
+    places: dict[str, dict[int, int]] = {}
     identities: set[tuple[str, ...]] = set()
+    policy = renderer = sampling = interface = None
     files = [file for path in given for file in files_of(path)]
     rows = 0
+
+    def place(where: int) -> str:
+        return f"{files[where >> _LINE_BITS]}:{where & _LINE_MASK}"
+
     for index, path in enumerate(files):
         for number, row in reader.read(path):
             rows += 1
-            counts = tasks.get(row.task_id)
+            task_id, where = row.task_id, index << _LINE_BITS | number
+            counts = tasks.get(task_id)
             if counts is None:
-                counts = tasks[row.task_id] = TaskCounts(row.task_id)
-                places[row.task_id] = {}
-            seen = places[row.task_id]
-            key = row.repetition << _ATTEMPT_BITS | row.attempt
-            if key in seen:
-                raise duplicate(
-                    f"{path}:{number}",
-                    _place(files, seen[key]),
-                    (row.task_id, row.repetition, row.attempt),
-                )
-            seen[key] = (index, number)
+                counts = tasks[task_id] = TaskCounts(task_id)
+                places[task_id] = {}
+            seen, repetition = places[task_id], row.repetition << _ATTEMPT_BITS
+            first = seen.setdefault(repetition | row.attempt, where)
+            if first != where:
+                key = (task_id, row.repetition, row.attempt)
+                raise duplicate(place(where), place(first), key)
             if row.reward is not None:
                 # The attempt number 0 never occurs, so it marks the repetition as rewarded.
-                rewarded = row.repetition << _ATTEMPT_BITS
-                if rewarded in seen:
-                    raise second_reward(
-                        f"{path}:{number}",
-                        _place(files, seen[rewarded]),
-                        (row.task_id, row.repetition, row.attempt),
-                    )
-                seen[rewarded] = (index, number)
-                check_reward(f"{path}:{number}", row.reward)
-            identities.add((row.policy_hash, row.renderer_hash, row.sampling_hash, row.interface))
+                first = seen.setdefault(repetition, where)
+                if first != where:
+                    key = (task_id, row.repetition, row.attempt)
+                    raise second_reward(place(where), place(first), key)
+                if row.reward not in (0.0, 1.0):
+                    check_reward(place(where), row.reward)
+            if (
+                row.policy_hash != policy
+                or row.sampling_hash != sampling
+                or row.renderer_hash != renderer
+                or row.interface != interface
+            ):
+                policy, renderer = row.policy_hash, row.renderer_hash
+                sampling, interface = row.sampling_hash, row.interface
+                identities.add((policy, renderer, sampling, interface))
             _add(counts, row, path, number)
     if not rows:
         raise ConfigError(f"{files[0]}: no row in it yet")
@@ -147,8 +156,3 @@ def _add(counts: TaskCounts, row: Any, where: Path | str, number: int | None) ->
             )
         if new:
             setattr(counts, name, new)
-
-
-def _place(files: list[Path], where: Any) -> str:
-    index, number = where
-    return f"{files[index]}:{number}"
