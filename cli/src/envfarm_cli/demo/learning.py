@@ -57,6 +57,12 @@ def learning_demo(
         )
     if fresh and (aside := put_aside(path)):
         out.say(f"the earlier demo is now {plain(aside)}")
+    begun = (path / "stages.json").exists()
+    out.say(
+        f"[b]envfarm demo[/b], seed {recipe.seed}: about {recipe.minutes:g} minutes on two idle cores. "
+        f"{'It goes on' if begun else 'Everything is'} in {plain(path)}"
+    )
+    out.say("[dim]Stop it whenever you like; the same command goes on where it was.[/dim]")
     with CampaignFolder(path, recipe) as folder:
         demo = LearningDemo(recipe, folder, Narration(out, STAGES), domains)
         demo.run()

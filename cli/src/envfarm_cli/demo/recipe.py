@@ -105,7 +105,11 @@ class DemoRecipe(Recipe):
                 "max_tokens": 1024,
                 "concurrency": 64,
                 "demonstrations": {"per_task": 8, "copies": 8},
-                "warm_start": {"steps": _at_least(40, 600 * share), "batch": 32, "lr": 1e-3},
+                "warm_start": {
+                    "steps": _at_least(20, 600 * share),
+                    "batch": 32 if share >= 0.5 else 8,
+                    "lr": 1e-3,
+                },
                 "probe": {"minimum": 4, "cap": 8, "at_once": 4, "worth": 400.0},
                 "evaluation": {"tasks": 0 if share >= 0.5 else 16, "k": 8 if share >= 0.5 else 4},
                 "train": {
