@@ -10,12 +10,13 @@ from envfarm_cli.campaign.files import write_durably
 from envfarm_cli.commands_stack import DEFAULT_DOMAINS, DomainsOption, JsonOption
 from envfarm_cli.failure import BadInput
 from envfarm_cli.output import OK, Output, plain
-from envfarm_cli.task_facts_files import read_facts
+from envfarm_cli.task_facts_files import known_domains, read_facts
 from envfarm_numbers.counts import read_counts
 from envfarm_numbers.drift import Drift, drift
 from envfarm_numbers.exclusion import Exclusions
 from envfarm_numbers.selection import ReferenceGate, Selection, Settings, select
 from envfarm_numbers.selection_files import read_inputs, read_tasks, texts
+from envfarm_numbers.task_facts import TaskFacts
 
 SHOWN = 12
 """Rejected tasks, and drifted ones, that are shown to people."""
@@ -130,7 +131,7 @@ def select_(
     settings.check()
     with out.console.status("reading rows"):
         inputs = read_inputs(rows, reference or [], exclude or [])
-        facts = {} if only_rows else read_facts(domains)
+        facts = {} if only_rows else _facts(domains, list(inputs.policy.tasks))
         excluded = Exclusions.read(exclude or [])
         found = select(
             inputs.policy, facts, settings, reference=inputs.reference, exclusions=excluded
@@ -141,6 +142,16 @@ def select_(
     out.say(f"written to {plain(out_dir)}" if out_dir else "nothing was written; give --out")
     out.result(_result(found, out_dir))
     return OK
+
+
+def _facts(domains: Path, ids: list[str]) -> dict[str, TaskFacts]:
+    names = known_domains(domains, ids)
+    if not names:
+        raise BadInput(
+            f"{domains} has no domain of these rows, such as that of {ids[0]}",
+            hint="name the folder with --domains, or say --only-rows",
+        )
+    return read_facts(domains, names)
 
 
 def _result(found: Selection, folder: Path | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from envfarm_cli.campaign.opening import parse_tags
 from envfarm_cli.commands_stack import DEFAULT_DOMAINS, DomainsOption, JsonOption
 from envfarm_cli.failure import BadInput
 from envfarm_cli.output import EXIT_CODES, FAILED, OK, Output, plain
-from envfarm_cli.task_facts_files import facts_of, read_facts
+from envfarm_cli.task_facts_files import facts_of, known_domains, read_facts
 from envfarm_numbers.suite import Suite
 
 app = typer.Typer(
@@ -57,7 +57,7 @@ def freeze(
     if task:
         facts = facts_of(domains, task)
     else:
-        facts = list(read_facts(domains, domain=domain, tags=parse_tags(tag)).values())
+        facts = list(read_facts(domains, [domain] if domain else [], tags=parse_tags(tag)).values())
     suite = Suite.freeze(name, facts)
     if target.exists() and Suite.read(target, biased=True).hash != suite.hash:
         raise BadInput(
@@ -83,7 +83,9 @@ def show(
     Example: [b]envfarm suite show suites/held-out.json[/b]
     """
     out, suite = Output(json), Suite.read(file, biased=True)
-    now = {task_id: facts.task_hash for task_id, facts in read_facts(domains).items()}
+    names = known_domains(domains, suite.tasks)
+    facts = read_facts(domains, names) if names else {}
+    now = {task_id: known.task_hash for task_id, known in facts.items()}
     states = {
         task: "as frozen" if now.get(task) == known else "changed" if task in now else "gone"
         for task, known in suite.tasks.items()
