@@ -12,6 +12,7 @@ from envfarm.errors import InvalidArgument
 from envfarm.v1 import gateway_service_pb2 as wire
 from envfarm.v1 import policy_pb2
 
+from rollout_gateway.pool import Parking, Pool
 from tests.integration.gateway.conftest import TASKS, Farm, golden_turns, wait_until
 from tests.integration.gateway.learner_stand_in import LearnerStandIn
 from tests.support.gateway_process import INFRA_TOKEN
@@ -60,10 +61,11 @@ async def test_a_stream_feeds_three_updates_and_nothing_is_refused(farm: Callabl
     assert (job.groups_published, job.groups_total, job.groups_cancelled) == (6, 6, 0)
     assert (len(learner.trained), learner.refused) == (6, [])
     assert learner.version == 3
-    # Each pass has both tasks; ids are made of task and pass.
-    assert sorted(group.group_id for group in learner.trained) == sorted(
-        f"job.{index}.{number}" for index in (0, 1) for number in (0, 1, 2)
-    )
+    # Each pass has both tasks, in the order that the seed fixes; ids are made of task and pass.
+    pool = Pool(2, STREAM["seed"], Parking())
+    assert [group.group_id for group in learner.trained] == [
+        f"job.{index}.{number}" for number in (0, 1, 2) for index in pool.order(number)
+    ]
 
 
 async def test_every_attempt_is_a_row(farm: Callable[..., Farm]):

@@ -96,6 +96,9 @@ class GroupRun:
         """`place` is the group's in its job: the lower one is seated first."""
         self._parts, self._job, self._group_id, self._task = parts, job, group_id, task
         self._place, self._gate = place, gate
+        self.added = asyncio.Event()
+        """Set when it stands on the stream, or has ended without."""
+        self._behind: asyncio.Event | None = None
         self._seated = asyncio.Event()
         self._given_up: asyncio.Future[CancelReason] = asyncio.Future()
         spec = job.spec
@@ -119,6 +122,18 @@ class GroupRun:
             await self._run()
         finally:
             self._seated.set()
+            self.added.set()
+
+    def publish_behind(self, other: asyncio.Event) -> None:
+        """Not before `other` is set."""
+        self._behind = other
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        if self._behind is not None:
+            await self._behind.wait()
+        yield
+        self.added.set()
 
     def give_up(self, reason: CancelReason) -> None:
         """End it early; nothing happens to a group that is formed."""
@@ -296,7 +311,9 @@ class GroupRun:
             reason = await self._gate(group) if self._gate is not None else None
         if self._job.spec.publish and reason is None:
             with self._parts.rollouts.stages.at("publish"):
-                entry = await self._patiently(lambda: self._parts.publisher.publish(group))
+                entry = await self._patiently(
+                    lambda: self._parts.publisher.publish(group, self._turn)
+                )
         if reason is None:
             outcome = _outcome(group, published=entry)
         else:

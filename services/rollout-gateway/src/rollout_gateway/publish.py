@@ -4,6 +4,8 @@ The entry and the memory of it are written by one script, so a group that is pub
 crash finds its entry and adds none. Published means that Redis confirmed the write on disk.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +50,15 @@ class Publisher:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def publish(self, group: group_pb2.Group) -> str:
-        """The group's entry id; StreamError when Redis did not confirm, then ask again."""
+    async def publish(
+        self,
+        group: group_pb2.Group,
+        turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    ) -> str:
+        """The group's entry id; StreamError when Redis did not confirm, then ask again.
+
+        The entry is added inside `turn`, which waits for the groups that come before it.
+        """
         data = group.SerializeToString(deterministic=True)
         digest = bytes_hash(data)
         with boundary(StreamError, f"publishing {group.group_id}", RedisError, OSError):
@@ -60,7 +69,8 @@ class Publisher:
                 if known is None:
                     key = await self._store.put(link, group.run_id, group.group_id, digest, data)
                     await self._confirm(link)
-                    known = await self._add(link, group, key, digest, len(data))
+                    async with turn():
+                        known = await self._add(link, group, key, digest, len(data))
                 else:
                     # Written again, so that the confirmation covers an entry made elsewhere.
                     await link.hset(ids, group.group_id, _text(known))

@@ -58,6 +58,9 @@ class StreamRun:
         self._view = View(0, 0, 0)
         self._unclean = 0
         self._running: dict[int, GroupRun] = {}
+        self._last_added = asyncio.Event()
+        """Of the last group that was let through to the stream."""
+        self._last_added.set()
 
     async def run(self) -> None:
         """Returns when the learner has everything, or the job is stopped and its groups ended."""
@@ -127,6 +130,10 @@ class StreamRun:
         async with self._changed:
             decision = self._plan.decide(turn.ordinal, self._view)
             self._changed.notify_all()
+            if decision not in REASONS:
+                run = self._running[turn.ordinal]
+                run.publish_behind(self._last_added)
+                self._last_added = run.added
         return REASONS.get(decision)
 
     def _tell(self, outcome: group_pb2.GroupOutcome) -> None:
