@@ -114,7 +114,7 @@ class _LineMeter(Meter):
 
     def _left(self, done: float, now: float) -> str:
         gained = done - (self._first or 0.0)
-        if self._total is None or gained <= 0 or now <= self._started:
+        if self._total is None or gained <= 0 or now <= self._started or done >= self._total:
             return ""
         seconds = (self._total - done) * (now - self._started) / gained
         return f"about {minutes(seconds)} left"
