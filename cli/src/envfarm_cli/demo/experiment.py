@@ -19,6 +19,7 @@ from envfarm_numbers.suite import Suite
 
 
 def probe_and_select(context: DemoContext, farm: Farm) -> None:
+    """How hard each training task is for the warmed-up policy, and which are worth training on."""
     recipe = context.recipe
     train_tasks = served.choose(farm.tasks(), recipe.domain, {"split": "train"})
     plan = ProbePlan(
@@ -59,9 +60,14 @@ def probe_and_select(context: DemoContext, farm: Farm) -> None:
         f"{probed['attempts']} attempts; {len(selected['tasks'])} tasks selected: "
         + ", ".join(f"{band} {count}" for band, count in selected["bands"].items())
     )
+    if selected["all_taken"]:
+        context.narration.note(
+            "too few lie between always and never solved, so all of them are trained on"
+        )
 
 
 def evaluate_suite(context: DemoContext, farm: Farm, name: str, version: int) -> None:
+    """All held-out tasks at one pinned version; `name` is before or after."""
     suite = frozen_suite(context, farm)
     k = context.recipe.evaluation.k
     context.say(
@@ -98,6 +104,7 @@ def evaluate_suite(context: DemoContext, farm: Farm, name: str, version: int) ->
 
 
 def train_policy(context: DemoContext, farm: Farm) -> None:
+    """GRPO through gateway, stream and learner; each version goes back into the engine."""
     recipe, wanted = context.recipe, context.recipe.train
     tasks = context.stages.result("select")["tasks"]
     context.say(
@@ -149,6 +156,7 @@ def train_policy(context: DemoContext, farm: Farm) -> None:
 
 
 def frozen_suite(context: DemoContext, farm: Farm) -> Suite:
+    """The held-out tasks at their content hashes; the same before and after."""
     path = context.path / "suite.json"
 
     def work() -> dict[str, Any]:

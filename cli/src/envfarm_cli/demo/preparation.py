@@ -16,6 +16,7 @@ PROVED_AT_ONCE = 28
 
 
 def start(context: DemoContext, stack: Stack) -> None:
+    """The model that vLLM starts with, and all services but the gateway."""
     context.say(
         "the stack",
         "Valkey, Postgres behind the env-server, grader, and vLLM, which loads in the "
@@ -35,6 +36,7 @@ def start(context: DemoContext, stack: Stack) -> None:
 
 
 def prove(context: DemoContext, stack: Stack) -> None:
+    """Every task of the domain proves itself before it is used."""
     context.say(
         "proofs",
         "every task proves itself: its golden run passes twice, doing nothing fails, and every "
@@ -83,6 +85,7 @@ def _prove_part(
 
 
 def warm_up(context: DemoContext, stack: Stack) -> None:
+    """Recorded conversations, and a policy that has learned their form from them."""
     context.say(
         "a small policy",
         "a Qwen3-architecture model learns the conversation's form from recorded golden and "

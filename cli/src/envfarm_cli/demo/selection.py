@@ -1,11 +1,12 @@
 """Which of the probed tasks are trained on: those whose groups will hold both rewards often enough."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from envfarm_cli.campaign.files import write_durably
 from envfarm_cli.demo.recipe import DemoRecipe
-from envfarm_cli.failure import Failure
+from envfarm_numbers import jeffreys
 from envfarm_numbers.selection import Settings, select
 from envfarm_numbers.selection_files import read_inputs, texts
 from envfarm_numbers.task_facts import TaskFacts
@@ -17,7 +18,8 @@ FEWEST_TASKS = 8
 def select_tasks(facts: dict[str, TaskFacts], folder: Path, recipe: DemoRecipe) -> dict[str, Any]:
     """As `envfarm select` does it, all selected tasks in training; the held-out ones are apart.
 
-    Failure when too few tasks are left to train on.
+    When too few are left to train on, as after a very short warm start, all probed tasks are taken
+    and the result says so.
     """
     inputs = read_inputs([folder / "probe" / "attempts.jsonl"], [], [])
     settings = Settings(
@@ -27,20 +29,18 @@ def select_tasks(facts: dict[str, TaskFacts], folder: Path, recipe: DemoRecipe) 
         group_size=recipe.train.group_size,
     )
     found = select(inputs.policy, facts, settings)
-    chosen = [task.facts.task_id for task in found.part("train")]
+    chosen = found.part("train")
+    all_taken = len(chosen) < FEWEST_TASKS
+    if all_taken:
+        found = select(inputs.policy, facts, replace(settings, bands=jeffreys.BANDS))
+        chosen = found.part("train")
     summary = found.summary()
-    bands = {name: band["candidates"] for name, band in summary["bands"].items()}
-    if len(chosen) < FEWEST_TASKS:
-        raise Failure(
-            f"only {len(chosen)} of {len(found.judged)} training tasks are neither always nor never "
-            "solved: " + ", ".join(f"{band} {count}" for band, count in bands.items()),
-            hint="the warm start was too short or too long; try another --seed or more --minutes",
-        )
     for name, text in texts(found, inputs).items():
         write_durably(folder / "selection" / name, text.encode())
     return {
-        "tasks": chosen,
-        "bands": bands,
-        "retained": list(settings.bands),
+        "tasks": [task.facts.task_id for task in chosen],
+        "bands": {name: band["candidates"] for name, band in summary["bands"].items()},
+        "retained": list(found.settings.bands),
+        "all_taken": all_taken,
         "expected_informative_groups": summary["expected_informative_groups"],
     }
