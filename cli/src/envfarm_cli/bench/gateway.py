@@ -48,7 +48,7 @@ def gateway(
     An episode opens, makes 5 tool calls one by one, answers, is sealed, graded and closed; env-server
     and grader are real and run on the same machine. [b]ratio[/b] is what the gateway gets out of a
     vLLM over what vLLM's own benchmark gets out of it: the same lengths, 32 at once, the median of
-    interleaved pairs. [b]p99_idle_gap_ms[/b]: how long a free seat waited while a group could start.
+    interleaved pairs.
 
     Example: [b]envfarm bench gateway --no-engine --episodes 2000 --json[/b]
     """
