@@ -28,17 +28,16 @@ def select_tasks(facts: dict[str, TaskFacts], folder: Path, recipe: DemoRecipe) 
         seed=recipe.seed,
         group_size=recipe.train.group_size,
     )
-    found = select(inputs.policy, facts, settings)
-    chosen = found.part("train")
-    all_taken = len(chosen) < FEWEST_TASKS
-    if all_taken:
-        found = select(inputs.policy, facts, replace(settings, bands=jeffreys.BANDS))
-        chosen = found.part("train")
+    found = select(inputs.policy, facts, replace(settings, bands=jeffreys.BANDS))
+    kept = [task for task in found.part("train") if task.band in settings.bands]
+    all_taken = len(kept) < FEWEST_TASKS
+    if not all_taken:
+        found = select(inputs.policy, facts, settings)
     summary = found.summary()
     for name, text in texts(found, inputs).items():
         write_durably(folder / "selection" / name, text.encode())
     return {
-        "tasks": [task.facts.task_id for task in chosen],
+        "tasks": [task.facts.task_id for task in found.part("train")],
         "bands": {name: band["candidates"] for name, band in summary["bands"].items()},
         "retained": list(found.settings.bands),
         "all_taken": all_taken,
