@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m learner")
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train until run.updates")
-    check = commands.add_parser("check", help="print the resolved configuration's recipe hash")
+    check = commands.add_parser("check", help="print the recipe's hash and what it is made of")
     for command in (train, check):
         command.add_argument("--config", type=Path, required=True, help="a TOML file")
         command.add_argument(
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _command(options: argparse.Namespace) -> None:
     resolved = config.load(options.config, options.set)
     if options.command == "check":
-        print(resolved.recipe_hash())
+        print(resolved.described())
         return
     stop = stop_on_signals()
     # Libraries and the compilers they start print to stdout; ours is for results.

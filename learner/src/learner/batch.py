@@ -1,17 +1,22 @@
 """Groups → the lines of one update, with each token's weight in the loss and its advantage.
 
-The weight of a sampled token is 1 / M, M the sampled tokens of the whole update: every micro-batch
-and every rank uses the same M, so splitting a batch changes nothing.
+Everything that needs the whole update is decided here (advantages, masks, the aggregation's
+denominators), so that what follows may be split over micro-batches and ranks in any way.
 """
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from learner.advantage import centered
+from learner.algorithm import aggregation, overlong
+from learner.algorithm.advantage import advantages
+from learner.algorithm.recipe import Algorithm
 from learner.group import Attempt, TakenGroup
 from learner.line import Line
+from learner.update import Work
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,46 +25,80 @@ class Batch:
 
     lines: tuple[Line, ...]
     tokens: int
-    """Sampled tokens: the loss's denominator."""
+    """Sampled tokens that the loss looks at."""
+    masked_tokens: int
+    """Sampled tokens that the overlong rule took out."""
+    prompt_tokens: int
+    """Tokens that the policy did not sample."""
     rewards: tuple[float, ...]
+    """As graded, before any penalty."""
+    advantage_spread: float
+    """Population deviation of the advantages of all rollouts."""
     zero_variance_groups: int
     groups: int
+    has_signal: bool
+    """False when the gradient would be exactly zero: no sampled token has an advantage, and the
+    algorithm has no term of its own."""
 
     @property
-    def has_signal(self) -> bool:
-        """False when no sampled token has an advantage: the gradient would be exactly zero."""
-        return any(line.advantage != 0.0 and line.sampled.any() for line in self.lines)
+    def work(self) -> Work:
+        return Work(lines=self.lines, tokens=self.tokens, has_signal=self.has_signal)
 
 
-def make_batch(groups: Sequence[TakenGroup]) -> Batch:
-    """The lines of all attempts; nothing is dropped."""
-    tokens = sum(int((a.loss_mask == 1).sum()) for group in groups for a in group.attempts)
-    weight = 1.0 / max(tokens, 1)
-    lines: list[Line] = []
-    flat = 0
-    for group in groups:
-        advantages = centered(group.rewards())
-        flat += not any(advantages)
-        lines.extend(
-            _line(group, attempt, weight, advantage)
-            for attempt, advantage in zip(group.attempts, advantages, strict=True)
+def make_batch(groups: Sequence[TakenGroup], algorithm: Algorithm) -> Batch:
+    """The lines of all attempts; none is dropped, one may be masked whole."""
+    attempts = [attempt for group in groups for attempt in group.attempts]
+    given = [a for group in groups for a in _advantages(group, algorithm)]
+    sampled = [_trained(attempt, algorithm) for attempt in attempts]
+    lengths = [int(mask.sum()) for mask in sampled]
+    weights = aggregation.weights(lengths, algorithm.aggregation, algorithm.constant_tokens)
+    keys = [
+        f"{group.group_id}#{attempt.slot:06d}" for group in groups for attempt in group.attempts
+    ]
+    lines = tuple(
+        Line(
+            key=key,
+            token_ids=attempt.token_ids,
+            sampled=mask,
+            weight=weight,
+            advantage=advantage,
+            old_logprobs=attempt.logprobs,
+            versions=attempt.versions(),
         )
+        for key, attempt, mask, weight, advantage in zip(
+            keys, attempts, sampled, weights, given, strict=True
+        )
+    )
+    everything = sum(len(attempt.token_ids) for attempt in attempts)
+    policy = sum(int((attempt.loss_mask == 1).sum()) for attempt in attempts)
+    taught = any(a != 0.0 and n for a, n in zip(given, lengths, strict=True))
+    rewards = [group.rewards() for group in groups]
     return Batch(
-        lines=tuple(lines),
-        tokens=tokens,
-        rewards=tuple(reward for group in groups for reward in group.rewards()),
-        zero_variance_groups=flat,
+        lines=lines,
+        tokens=sum(lengths),
+        masked_tokens=policy - sum(lengths),
+        prompt_tokens=everything - policy,
+        rewards=tuple(reward for some in rewards for reward in some),
+        advantage_spread=statistics.pstdev(given),
+        zero_variance_groups=sum(min(some) == max(some) for some in rewards),
         groups=len(groups),
+        has_signal=taught or (algorithm.has_terms_of_its_own and sum(lengths) > 0),
     )
 
 
-def _line(group: TakenGroup, attempt: Attempt, weight: float, advantage: float) -> Line:
-    return Line(
-        key=f"{group.group_id}#{attempt.slot:06d}",
-        token_ids=attempt.token_ids,
-        sampled=np.asarray(attempt.loss_mask == 1),
-        weight=weight,
-        advantage=advantage,
-        old_logprobs=attempt.logprobs,
-        versions=attempt.versions(),
-    )
+def _advantages(group: TakenGroup, algorithm: Algorithm) -> list[float]:
+    rewards = group.rewards()
+    if algorithm.overlong == "penalty":
+        limit, buffer = algorithm.overlong_tokens, algorithm.overlong_buffer
+        rewards = [
+            reward + overlong.penalty(int((a.loss_mask == 1).sum()), limit, buffer)
+            for reward, a in zip(rewards, group.attempts, strict=True)
+        ]
+    return advantages(rewards, algorithm.advantage)
+
+
+def _trained(attempt: Attempt, algorithm: Algorithm) -> NDArray[np.bool_]:
+    """Which tokens the loss looks at."""
+    if algorithm.overlong == "mask" and attempt.truncated:
+        return np.zeros(len(attempt.token_ids), dtype=bool)
+    return np.asarray(attempt.loss_mask == 1)

@@ -6,9 +6,8 @@
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from learner import checkpoint_folder
-from learner.checkpoint_folder import Saves
 from learner.ledger import Ledger
+from learner.trainee import Trainee
 
 LEDGER = "groups.jsonl"
 
@@ -29,7 +28,7 @@ class Progress:
 
 def save(
     folder: Path,
-    engine: Saves,
+    trainee: Trainee,
     progress: Progress,
     ledger: Ledger,
     *,
@@ -42,9 +41,8 @@ def save(
     def add_ledger(path: Path) -> None:
         (path / LEDGER).write_bytes(ledger.dump())
 
-    return checkpoint_folder.save(
+    return trainee.save(
         folder,
-        engine,
         facts={
             "progress": asdict(progress),
             "recipe_hash": recipe_hash,
@@ -55,12 +53,12 @@ def save(
     )
 
 
-def load(folder: Path, engine: Saves, *, recipe_hash: str) -> tuple[Progress, Ledger] | None:
-    """Load the newest checkpoint into `engine`; None when there is none.
+def load(folder: Path, trainee: Trainee, *, recipe_hash: str) -> tuple[Progress, Ledger] | None:
+    """Load the newest checkpoint into `trainee`; None when there is none.
 
     Raises CheckpointError naming the file that is missing or differs, and when the recipe differs.
     """
-    found = checkpoint_folder.load(folder, engine, recipe_hash=recipe_hash)
+    found = trainee.load(folder, recipe_hash)
     if found is None:
         return None
     path, manifest = found

@@ -11,6 +11,8 @@ DeepSpeed's files are pickles: they are read only after their digests match the 
 """
 
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +29,7 @@ from learner.files import (
     partial,
     write_durably,
 )
+from learner.universal import convert, has_shards
 
 FORMAT = 2
 MANIFEST = "manifest.json"
@@ -42,7 +45,7 @@ class Saves(Protocol):
     """What of the engine a checkpoint needs; both are called on every rank."""
 
     def save(self, folder: Path) -> None: ...
-    def load(self, folder: Path) -> None: ...
+    def load(self, folder: Path, *, universal: bool = False) -> None: ...
 
 
 def save(
@@ -87,23 +90,47 @@ def save(
 def load(folder: Path, engine: Saves, *, recipe_hash: str) -> tuple[Path, dict[str, Any]] | None:
     """Load the newest checkpoint into `engine`; its path and manifest, None when there is none.
 
+    Every rank calls it; rank 0 verifies. A checkpoint of another number of ranks is converted first.
     Raises CheckpointError naming the file that is missing or differs, and when the recipe differs.
     """
     path = newest(folder)
     if path is None:
         return None
-    manifest = verify(path)
-    if manifest["recipe_hash"] != recipe_hash:
-        raise CheckpointError(
-            f"{path} was made by another recipe ({manifest['recipe_hash'][:12]}…, now "
-            f"{recipe_hash[:12]}…)",
-            hint="put the configuration back, or start a run of another id in another folder",
-        )
-    engine.load(path)
+    if process_group.rank() == 0:
+        manifest = verify(path)
+        if manifest["recipe_hash"] != recipe_hash:
+            raise CheckpointError(
+                f"{path} was made by another recipe ({manifest['recipe_hash'][:12]}…, now "
+                f"{recipe_hash[:12]}…)",
+                hint="put the configuration back, or start a run of another id in another folder",
+            )
+    process_group.barrier()
+    manifest = json.loads((path / MANIFEST).read_text())
+    if manifest["ranks"] == process_group.ranks() or not has_shards(path):
+        engine.load(path)
+    else:
+        _load_converted(path, engine, manifest["ranks"])
     rng = path / f"rng-{process_group.rank()}.bin"
     if rng.exists():
         torch.set_rng_state(torch.frombuffer(bytearray(rng.read_bytes()), dtype=torch.uint8))
     return path, manifest
+
+
+def _load_converted(path: Path, engine: Saves, ranks: int) -> None:
+    universal = path.with_name(f".{path.name}.universal")
+    if process_group.rank() == 0:
+        print(
+            f"{path.name} was made by {ranks} ranks and is read by {process_group.ranks()}: "
+            "converting it",
+            file=sys.stderr,
+            flush=True,
+        )
+        convert(path, universal)
+    process_group.barrier()
+    engine.load(universal, universal=True)
+    process_group.barrier()
+    if process_group.rank() == 0:
+        shutil.rmtree(universal)
 
 
 def newest(folder: Path) -> Path | None:

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from learner.algorithm.recipe import Algorithm
 from learner.config_file import Section, load_as
 from learner.control import PREFIX
 from learner.model_config import Layout, Model, Optimizer
@@ -51,22 +52,21 @@ class Admission(Section):
     """Largest |engine − learner| log-probability on tokens of the current version, in nats."""
 
 
-class Loss(Section):
-    kind: Literal["token_mean"]
-    advantage: Literal["centered"]
-    clip_low: float = Field(gt=0, lt=1)
-    clip_high: PositiveFloat
-
-
 class Sampling(Section):
     """How the gateway must sample; part of the recipe because it decides the data."""
 
     temperature: PositiveFloat
-    top_k: PositiveInt
+    top_k: int = Field(ge=0)
+    """0 is off."""
     top_p: float = Field(gt=0, le=1)
     max_turn_tokens: PositiveInt
     max_prompt_tokens: PositiveInt
     max_response_tokens: PositiveInt
+
+    @property
+    def untouched(self) -> bool:
+        """True when tokens are drawn from the model's own distribution."""
+        return self.temperature == 1 and self.top_p == 1 and self.top_k == 0
 
 
 class Stream(Section):
@@ -127,7 +127,7 @@ class Config(Section):
     model: Model
     batch: Batch
     admission: Admission
-    loss: Loss
+    algorithm: Algorithm
     optimizer: Optimizer
     sampling: Sampling
     stream: Stream
@@ -162,6 +162,10 @@ class Config(Section):
             f'control.rewards needs a run.id that begins with "{PREFIX}", and no other run has one': (
                 (self.control is not None) != self.run.id.startswith(PREFIX)
             ),
+            f"algorithm.correction {self.algorithm.correction!r} needs sampling.temperature 1, "
+            "top_p 1 and top_k 0 (off): the ratio must be to what was sampled from": (
+                self.algorithm.correction != "none" and not self.sampling.untouched
+            ),
             'stream.store "dir" needs stream.store_dir, and "redis" takes none': (
                 (self.stream.store == "dir") != (self.stream.store_dir is not None)
             ),
@@ -178,13 +182,22 @@ class Config(Section):
             "seed": parts["seed"],
             "model": {key: parts["model"][key] for key in ("dtype", "zero_stage", "max_tokens")},
             "publish_every": parts["publish"]["every"],
-            **{name: parts[name] for name in ("batch", "admission", "loss", "optimizer")},
+            **{name: parts[name] for name in ("batch", "admission", "algorithm", "optimizer")},
             "sampling": parts["sampling"],
             **({"control": parts["control"]} if self.control else {}),
         }
 
     def recipe_hash(self) -> str:
         return content_hash(self.recipe())
+
+    def described(self) -> str:
+        """The resolved recipe for people: its hash, then a line for each section."""
+        lines = [f"recipe {self.recipe_hash()}"]
+        for name, part in self.recipe().items():
+            values = part if isinstance(part, dict) else {"": part}
+            said = " ".join(f"{key}={value}".lstrip("=") for key, value in values.items())
+            lines.append(f"  {name}: {said}")
+        return "\n".join(lines)
 
 
 def load(path: Path, overrides: list[str]) -> Config:

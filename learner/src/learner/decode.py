@@ -57,6 +57,7 @@ def _attempt(rollout: group_pb2.Rollout) -> Attempt:
         renderer_hash=trajectory.renderer_hash,
         sampling_hash=trajectory.sampling_hash,
         scored_status=trajectory.status in SCORED,
+        truncated=trajectory.status == trajectory_pb2.ROLLOUT_STATUS_TRUNCATED_TOKENS,
         graded=verdict.status == verdict_pb2.VERDICT_STATUS_GRADED,
         reward=verdict.reward if verdict.HasField("reward") else None,
         token_ids=np.array(trajectory.token_ids, dtype=np.int64),

@@ -91,6 +91,10 @@ class TrainerEngine:
         return self.model.config.vocab_size
 
     @property
+    def device(self) -> torch.device:
+        return torch.device(self._deepspeed.device)
+
+    @property
     def ranks(self) -> int:
         """Ranks that share each update's micro-batches."""
         return self._deepspeed.dp_world_size
@@ -105,6 +109,7 @@ class TrainerEngine:
             micro_batch.predicts.to(device),
             micro_batch.targets.to(device),
             entropy,
+            micro_batch.shared,
         )
 
     def backward(self, loss: Tensor) -> None:
@@ -162,9 +167,11 @@ class TrainerEngine:
         """DeepSpeed's own checkpoint under `folder`/state; every rank writes its part."""
         self._deepspeed.save_checkpoint(str(folder), tag="state", save_latest=False)
 
-    def load(self, folder: Path) -> None:
-        """Load what `save` wrote; the caller has verified the files' digests."""
+    def load(self, folder: Path, *, universal: bool = False) -> None:
+        """Load what `save` wrote, or its universal form; the caller has verified the digests."""
+        self._deepspeed._config.load_universal_checkpoint = universal
         path, _ = self._deepspeed.load_checkpoint(str(folder), tag="state")
+        self._deepspeed._config.load_universal_checkpoint = False
         if path is None:
             raise CheckpointError(f"DeepSpeed found no checkpoint in {folder}")
 
@@ -219,7 +226,7 @@ def _require_proved(shape: PretrainedConfig, layout: Layout) -> None:
             f"model.path: the architecture {shape.model_type!r} is not proved with this learner",
             hint=f"proved are {', '.join(sorted(attention.ARCHITECTURES))}",
         )
-    if layout.layout == "packed" and not proved.packing:
+    if layout.layout != "padded" and not proved.packing:
         raise ConfigError(
             f"batch.layout: packing leaks between lines in {shape.model_type!r} (linear attention "
             "carries its state on)",

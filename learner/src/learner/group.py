@@ -30,6 +30,8 @@ class Attempt:
     sampling_hash: str
     scored_status: bool
     """completed or truncated_*: a status that carries a reward."""
+    truncated: bool
+    """truncated_tokens: the policy ran into the limit on tokens."""
     graded: bool
     reward: float | None
     token_ids: NDArray[np.int64]

@@ -32,11 +32,20 @@ class TokenScorer(nn.Module):
         predicts: Tensor,
         targets: Tensor,
         entropy: Entropy,
+        shared_length: int = 0,
     ) -> Tensor:
         """[2, N]: raw log p(target), and the entropy of the distribution it was drawn from, in
-        nats (zeros when off). `line_lengths` is None for padded rows."""
+        nats (zeros when off). `line_lengths` is None for padded rows; `shared_length` is where
+        they start in a row that begins with what they share."""
         body: nn.Module = self.language_model.model  # pyright: ignore[reportAssignmentType]
-        known = {} if line_lengths is None else {"line_lengths": line_lengths}
+        known = (
+            {}
+            if line_lengths is None
+            else {
+                "line_lengths": line_lengths,
+                "shared_length": shared_length,
+            }
+        )
         hidden = body(
             input_ids=token_ids, position_ids=positions, use_cache=False, **known
         ).last_hidden_state.flatten(0, 1)  # [B·T, H]

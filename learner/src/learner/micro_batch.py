@@ -5,6 +5,8 @@ position (row · T + t) that predicts it, the position before it. This is the on
 shift is made.
 
     packed   B = 1, lines one after another, T = Σ lengths: nothing is padding
+    shared   packed, and the beginning that all lines of the row have in common, such as a system
+             prompt, stands once at its start: T = shared + Σ lengths of what is each line's own
     padded   a line a row; causal models never look at what stands to the right
 
 An empty micro-batch (no lines) is one token without targets: a rank that has less to do than the
@@ -25,7 +27,8 @@ from learner.line import Line
 class MicroBatch:
     token_ids: Tensor  # [B, T] long
     positions: Tensor  # [B, T] long, from 0 in each line
-    lengths: tuple[int, ...]  # of each line, in order
+    lengths: tuple[int, ...]  # of each line, in order, without what it shares
+    shared: int  # positions at the start of the row that every line begins with
     packed: bool
     predicts: Tensor  # [N] long
     targets: Tensor  # [N] long
@@ -38,7 +41,7 @@ class MicroBatch:
     @property
     def tokens(self) -> int:
         """Tokens that are not padding."""
-        return sum(self.lengths)
+        return self.shared + sum(self.lengths)
 
     @property
     def padding(self) -> int:
@@ -46,15 +49,16 @@ class MicroBatch:
 
 
 def split(
-    lines: Sequence[Line], *, tokens: int, packed: bool, ranks: int = 1
+    lines: Sequence[Line], *, tokens: int, packed: bool, shared: bool = False, ranks: int = 1
 ) -> list[list[MicroBatch]]:
     """Micro-batches for each rank, equally many; at most `tokens` positions each, padding counted.
 
-    A longer line goes alone. The result depends on the lines, not on their order.
+    A longer line goes alone. `shared` (of packed rows) counts a common beginning with every line,
+    so a row may hold less than it could. The result depends on the lines, not on their order.
     """
     ordered = sorted(lines, key=lambda line: (-len(line), line.key))
     parts = _packed_parts(ordered, tokens, ranks) if packed else _padded_parts(ordered, tokens)
-    made = [_pack(part) if packed else _pad(part) for part in parts]
+    made = [_pack(part, shared=shared) if packed else _pad(part) for part in parts]
     made += [_pack([])] * (-len(made) % ranks or (0 if made else ranks))
     return [made[rank::ranks] for rank in range(ranks)]
 
@@ -87,12 +91,27 @@ def _padded_parts(ordered: list[Line], tokens: int) -> list[list[Line]]:
     return parts
 
 
-def _pack(lines: list[Line]) -> MicroBatch:
-    lengths = [len(line) for line in lines] or [1]
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    ids = np.concatenate([line.token_ids for line in lines] or [np.zeros(1, dtype=np.int64)])
-    positions = np.concatenate([np.arange(n) for n in lengths])
-    return _made(lines, starts, ids[None], positions[None], tuple(lengths), packed=True)
+def _pack(lines: list[Line], *, shared: bool = False) -> MicroBatch:
+    begin = _common_beginning(lines) if shared else 0
+    lengths = [len(line) - begin for line in lines] or [1]
+    starts = begin + np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    ids = [line.token_ids[begin:] for line in lines] or [np.zeros(1, dtype=np.int64)]
+    positions = [np.arange(begin, begin + n) for n in lengths]
+    if begin:
+        ids.insert(0, lines[0].token_ids[:begin])
+        positions.insert(0, np.arange(begin))
+    row, places = np.concatenate(ids)[None], np.concatenate(positions)[None]
+    return _made(lines, starts, row, places, tuple(lengths), begin, packed=True)
+
+
+def _common_beginning(lines: list[Line]) -> int:
+    """Tokens that all lines begin with; each keeps at least one of its own."""
+    if len(lines) < 2:
+        return 0
+    most = min(map(len, lines)) - 1
+    first = lines[0].token_ids[:most]
+    differ = np.stack([line.token_ids[:most] != first for line in lines[1:]]).any(axis=0)
+    return int(differ.argmax()) if differ.any() else most
 
 
 def _pad(lines: list[Line]) -> MicroBatch:
@@ -102,7 +121,7 @@ def _pad(lines: list[Line]) -> MicroBatch:
         ids[row, : len(line)] = line.token_ids
     positions = np.broadcast_to(np.arange(width), ids.shape)
     starts = np.arange(len(lines)) * width
-    return _made(lines, starts, ids, positions, tuple(map(len, lines)), packed=False)
+    return _made(lines, starts, ids, positions, tuple(map(len, lines)), 0, packed=False)
 
 
 def _made(
@@ -111,9 +130,11 @@ def _made(
     ids: np.ndarray,
     positions: np.ndarray,
     lengths: tuple[int, ...],
+    shared: int,
     *,
     packed: bool,
 ) -> MicroBatch:
+    """`starts`: where in the row the first token after the shared ones stands, of each line."""
     where = [np.flatnonzero(line.sampled) for line in lines]
     counts = [len(at) for at in where]
 
@@ -128,8 +149,15 @@ def _made(
         token_ids=torch.from_numpy(np.array(ids)),
         positions=torch.from_numpy(np.array(positions)),
         lengths=lengths,
+        shared=shared,
         packed=packed,
-        predicts=joined([s + at - 1 for s, at in zip(starts, where, strict=False)], np.int64),
+        predicts=joined(
+            [
+                np.where(at > shared, s - shared, 0) + at - 1
+                for s, at in zip(starts, where, strict=False)
+            ],
+            np.int64,
+        ),
         targets=joined([a.token_ids[at] for a, at in zip(lines, where, strict=True)], np.int64),
         lines=torch.from_numpy(np.repeat(np.arange(len(lines)), counts)),
         weights=each([line.weight for line in lines]),

@@ -43,8 +43,9 @@ class Model(Section):
 class Layout(Section):
     """How lines lie in memory; changes speed and the last bits of float32, not the mathematics."""
 
-    layout: Literal["packed", "padded"]
-    """packed: lines end to end in one row, refused where it is not proved. padded: a line a row."""
+    layout: Literal["packed", "shared", "padded"]
+    """packed: lines end to end in one row, refused where it is not proved. shared: packed, with the
+    beginning that they have in common, such as a system prompt, once. padded: a line a row."""
     micro_batch_tokens: PositiveInt
     """Positions of one forward pass, at most; a longer line goes alone."""
     logits_at_once: PositiveInt

@@ -1,12 +1,15 @@
 """The ranks of one learner: joined from the launcher's environment, or a group of one."""
 
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from datetime import timedelta
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from envfarm.errors import LearnerError
+from numpy.typing import NDArray
 from torch._C._distributed_c10d import HashStore
 
 from learner import settings
@@ -14,8 +17,10 @@ from learner import settings
 with redirect_stdout(sys.stderr):
     import deepspeed
 
-RANK_SECONDS = 60.0
-"""A rank that is silent for this long within a collective is taken for dead."""
+RANK_SECONDS = 7200.0
+"""A rank that is silent for this long within a collective is taken for dead; one that died is
+noticed at once, by its connections."""
+_GONE = ("connection", "timed out", "timeout", "broken pipe", "peer", "socket")
 
 
 def join() -> None:
@@ -72,3 +77,40 @@ def _reduced(value: float, operation: dist.ReduceOp.RedOpType) -> float:
     tensor = torch.tensor([value], dtype=torch.float64)
     dist.all_reduce(tensor, op=operation)
     return float(tensor)
+
+
+def gathered(values: torch.Tensor) -> torch.Tensor:
+    """[sum of lengths] every rank's 1-D float32 values, on every rank, in rank order."""
+    if ranks() == 1:
+        return values
+    most = int(highest(len(values)))
+    padded = torch.full((most + 1,), float("nan"))
+    padded[: len(values)] = values
+    padded[most] = len(values)
+    parts = [torch.zeros(most + 1) for _ in range(ranks())]
+    dist.all_gather(parts, padded)
+    return torch.cat([part[: int(part[most])] for part in parts])
+
+
+def broadcast(values: NDArray) -> NDArray:
+    """Rank 0's values on every rank; the others pass an array of the same shape to fill."""
+    if ranks() == 1 or not values.size:
+        return values
+    tensor = torch.from_numpy(np.array(values))
+    dist.broadcast(tensor, src=0)
+    return tensor.numpy()
+
+
+@contextmanager
+def attributed() -> Iterator[None]:
+    """A collective that another rank did not take part in is that rank's end, said in one line."""
+    try:
+        yield
+    except (RuntimeError, dist.DistError) as error:
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if ranks() == 1 or not any(word in str(error).lower() for word in _GONE):
+            raise
+        raise LearnerError(
+            f"rank {rank()} of {ranks()} has lost another rank: {text}",
+            hint="see that rank's last lines; start again, the run goes on from its last checkpoint",
+        ) from error

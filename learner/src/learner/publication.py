@@ -16,10 +16,10 @@ from envfarm.v1 import policy_pb2
 from learner import weights
 from learner.checkpoint import Progress
 from learner.config import Config
-from learner.engine import TrainerEngine
 from learner.files import write_durably
 from learner.lease import Lease
 from learner.metrics import LearnerMetrics
+from learner.trainee import Trainee
 from learner.weights import Announcer
 
 READY = "ready.json"
@@ -29,7 +29,7 @@ READY = "ready.json"
 @dataclass(kw_only=True)
 class Publication:
     config: Config
-    engine: TrainerEngine
+    trainee: Trainee
     announcer: Announcer
     lease: Lease
     metrics: LearnerMetrics
@@ -78,13 +78,13 @@ class Publication:
         write_durably(self.config.run.dir / READY, json.dumps(facts).encode())
 
     def _export(self, number: int) -> tuple[Path, str]:
-        run = self.config.run
-        return weights.export(run.dir, self.engine, number, run.keep_weights)
+        run, whole = self.config.run, self.trainee.weights()
+        return weights.export(run.dir, whole, self.config.model.path, number, run.keep_weights)
 
     def _update(self, folder: Path, digest: str) -> policy_pb2.WeightUpdate:
         """The announcement of `folder`, with the probe answered by the weights at hand."""
         publish, config = self.config.publish, self.config
-        tokens = weights.probe_tokens(publish.probe_tokens, self.engine.vocabulary, config.seed)
+        tokens = weights.probe_tokens(publish.probe_tokens, self.trainee.vocabulary, config.seed)
         return policy_pb2.WeightUpdate(
             version=policy_pb2.PolicyVersion(
                 run_id=config.run.id, number=self.progress.version, weights_hash=digest
@@ -92,7 +92,7 @@ class Publication:
             path=str(folder.resolve()),
             probe=policy_pb2.ProbePrompt(
                 token_ids=tokens,
-                logprobs=self.engine.probe(tokens),
+                logprobs=self.trainee.probe(tokens),
                 tolerance=publish.probe_tolerance,
             ),
             learner_epoch=self.lease.epoch,

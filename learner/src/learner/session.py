@@ -1,6 +1,7 @@
 """Start-up and end of a run: wiring only. Lease first, then weights, then the loop."""
 
 import json
+import sys
 import threading
 import time
 from pathlib import Path
@@ -13,7 +14,6 @@ from redis.retry import Retry
 from learner import checkpoint, settings
 from learner.checkpoint import Progress
 from learner.config import Config
-from learner.engine import TrainerEngine
 from learner.files import write_durably
 from learner.lease import Lease
 from learner.ledger import Ledger
@@ -22,6 +22,7 @@ from learner.publication import READY, Publication
 from learner.store import FolderStore, GroupStore, RedisStore
 from learner.stream import GroupStream
 from learner.train import Trainer, checkpoints
+from learner.trainee import LeadingTrainee, Trainee, follow
 from learner.weights import Announcer
 
 SOCKET_SECONDS = 5.0
@@ -29,56 +30,83 @@ SOCKET_SECONDS = 5.0
 
 def run(config: Config, stop: threading.Event) -> None:
     """One process's life; raises EnvfarmError for everything that has a name."""
+    launched = settings.launched()
+    if launched is not None and launched.rank > 0:
+        follow(Trainee(config))
+        return
     token = settings.gateway_token(config.gateway.token_file)
-    run_dir = config.run.dir
+    print(config.described(), file=sys.stderr, flush=True)
     _write_config(config)
-    metrics = LearnerMetrics(run_dir / "steps.jsonl")
-    metrics.serve(config.metrics.host, config.metrics.port)
     client = _connect(config.stream.redis_url)
     lease = Lease(client, config.run.id, config.run.lease_seconds)
     if not lease.take(stop):
         return
     try:
-        engine = TrainerEngine(config.model, config.batch, config.optimizer, config.seed)
-        progress, ledger = checkpoint.load(
-            checkpoints(run_dir), engine, recipe_hash=config.recipe_hash()
-        ) or (Progress(), Ledger([]))
-        announcer = Announcer(
-            config.gateway.address,
-            token,
-            deadline_seconds=config.gateway.announce_seconds,
-            give_up_seconds=config.gateway.give_up_seconds,
-            wait=stop.wait,
-            clock=time.monotonic,
-        )
-        Trainer(
+        trainee = LeadingTrainee(config)
+        _lead(config, trainee, client, lease, token, stop)
+        trainee.end()
+    finally:
+        (config.run.dir / READY).unlink(missing_ok=True)
+        lease.release()
+
+
+def _lead(
+    config: Config,
+    trainee: LeadingTrainee,
+    client: redis.Redis,
+    lease: Lease,
+    token: str,
+    stop: threading.Event,
+) -> None:
+    """Rank 0's part: the loop, on what the last checkpoint holds."""
+    run_dir = config.run.dir
+    metrics = LearnerMetrics(run_dir / "steps.jsonl")
+    metrics.serve(config.metrics.host, config.metrics.port)
+    progress, ledger = checkpoint.load(
+        checkpoints(run_dir), trainee, recipe_hash=config.recipe_hash()
+    ) or (Progress(), Ledger([]))
+    announcer = Announcer(
+        config.gateway.address,
+        token,
+        deadline_seconds=config.gateway.announce_seconds,
+        give_up_seconds=config.gateway.give_up_seconds,
+        wait=stop.wait,
+        clock=time.monotonic,
+    )
+    Trainer(
+        config=config,
+        trainee=trainee,
+        stream=GroupStream(
+            client,
+            _reader(config),
+            config.run.id,
+            _store(config, client),
+            lease,
+            trainee.still_waiting,
+        ),
+        lease=lease,
+        publication=Publication(
             config=config,
-            engine=engine,
-            stream=GroupStream(
-                client, _reader(config), config.run.id, _store(config, client), lease
-            ),
+            trainee=trainee,
+            announcer=announcer,
             lease=lease,
-            publication=Publication(
-                config=config,
-                engine=engine,
-                announcer=announcer,
-                lease=lease,
-                metrics=metrics,
-                progress=progress,
-            ),
             metrics=metrics,
             progress=progress,
-            ledger=ledger,
-            stop=stop,
-        ).train()
-    finally:
-        (run_dir / READY).unlink(missing_ok=True)
-        lease.release()
+        ),
+        metrics=metrics,
+        progress=progress,
+        ledger=ledger,
+        stop=stop,
+    ).train()
 
 
 def _write_config(config: Config) -> None:
     path = config.run.dir / "config.json"
-    resolved = {"recipe_hash": config.recipe_hash(), "config": config.model_dump(mode="json")}
+    resolved = {
+        "recipe_hash": config.recipe_hash(),
+        "recipe": config.recipe(),
+        "config": config.model_dump(mode="json"),
+    }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, json.dumps(resolved, indent=1, sort_keys=True).encode())

@@ -50,10 +50,12 @@ class GroupStream:
         run_id: str,
         store: GroupStore,
         lease: Lease,
+        idle: Callable[[], None] = lambda: None,
     ):
-        """`reader` must not repeat commands by itself: a repeated read loses what the first got."""
+        """`reader` must not repeat commands by itself: a repeated read loses what the first got.
+        `idle` is called again and again while there is nothing to take."""
         self._client, self._reader, self._store, self._lease = client, reader, store, lease
-        self._run_id = run_id
+        self._run_id, self._idle = run_id, idle
         self._name = streams.group_stream(run_id)
         self._ready: deque[Entry] = deque()
         self._handed_out: set[str] = set()
@@ -90,6 +92,7 @@ class GroupStream:
             if stop():
                 return None
             self._lease.check()
+            self._idle()
             try:
                 answer: Any = self._reader.xreadgroup(
                     streams.CONSUMER_GROUP,

@@ -21,14 +21,13 @@ from learner.batch import Batch, make_batch
 from learner.checkpoint import Progress
 from learner.config import Config
 from learner.control import permuted
-from learner.engine import TrainerEngine
 from learner.group import TakenGroup
 from learner.lease import Lease
 from learner.ledger import BAD, DUPLICATE, TRAINED, Ledger, Record
 from learner.metrics import LearnerMetrics
 from learner.publication import Publication
 from learner.stream import Entry, GroupStream
-from learner.update import forward_backward
+from learner.trainee import Trainee
 
 Taken = list[tuple[Entry, TakenGroup]]
 
@@ -38,7 +37,7 @@ class Trainer:
     """The parts of a run; `train` drives them."""
 
     config: Config
-    engine: TrainerEngine
+    trainee: Trainee
     stream: GroupStream
     lease: Lease
     publication: Publication
@@ -59,7 +58,7 @@ class Trainer:
             if taken is None:
                 break
             self.metrics.phase("wait", time.monotonic() - started)
-            batch = make_batch([group for _, group in taken])
+            batch = make_batch([group for _, group in taken], config.algorithm)
             self.step(batch, taken)
             update = self.publication.prepare() if self._due(config.publish.every) else None
             if self._due(config.run.checkpoint_every):
@@ -102,7 +101,7 @@ class Trainer:
             run_id=self.config.run.id,
             group_size=self.config.batch.group_size,
             max_tokens=self.config.model.max_tokens,
-            vocabulary=self.engine.vocabulary,
+            vocabulary=self.trainee.vocabulary,
             staleness=self.config.admission.staleness,
         )
         reason = admit(group, rules, self.progress.version, self.progress.policies)
@@ -139,11 +138,8 @@ class Trainer:
         """One update: gradients, the check against the engines, the optimizer, the record."""
         progress, started = self.progress, time.monotonic()
         same_weights = progress.unpublished_steps == 0
-        result = forward_backward(
-            self.engine,
-            batch,
-            self.config,
-            current_version=progress.version if same_weights else None,
+        result = self.trainee.forward_backward(
+            batch.work, progress.version if same_weights else None
         )
         tolerance = self.config.admission.mismatch_tolerance
         if result.mismatch_gap > tolerance:
@@ -156,7 +152,7 @@ class Trainer:
         self.lease.check()
         started, norm = time.monotonic(), 0.0
         if batch.has_signal:
-            norm = self.engine.step()
+            norm = self.trainee.step()
             progress.unpublished_steps += 1
         self.metrics.phase("optimizer", time.monotonic() - started)
         for entry, _ in taken:
@@ -174,8 +170,8 @@ class Trainer:
                 "reward_mean": statistics.fmean(batch.rewards),
                 "zero_variance_share": batch.zero_variance_groups / batch.groups,
                 "mismatch_gap": result.mismatch_gap,
-                "clip_share": result.clip_share,
                 "grad_norm": norm,
+                **result.figures,
             }
         )
 
@@ -191,7 +187,7 @@ class Trainer:
         self.lease.check()
         checkpoint.save(
             checkpoints(self.config.run.dir),
-            self.engine,
+            self.trainee,
             self.progress,
             self.ledger,
             recipe_hash=self.config.recipe_hash(),

@@ -10,18 +10,20 @@ from pathlib import Path
 import grpc
 from envfarm.errors import WIRE, EngineError, EnvfarmError, from_rpc
 from envfarm.v1 import gateway_service_pb2, gateway_service_pb2_grpc, policy_pb2
+from torch import Tensor
 
 from learner import served_folder
-from learner.engine import TrainerEngine
 from learner.files import discard_folder
 
 RETRY_SECONDS = 0.5
 
 
-def export(run_dir: Path, engine: TrainerEngine, number: int, keep: int) -> tuple[Path, str]:
+def export(
+    run_dir: Path, weights: dict[str, Tensor], origin: Path, number: int, keep: int
+) -> tuple[Path, str]:
     """Write version `number`; returns its folder and weights hash. Keeps the newest `keep`."""
     final = run_dir / "weights" / str(number)
-    digest = served_folder.write(final, engine.weights(), engine.settings.path)
+    digest = served_folder.write(final, weights, origin)
     _prune(final.parent, newest=number, keep=keep)
     return final, digest
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from envfarm.errors import CheckpointError
 
-from learner import checkpoint
+from learner import checkpoint, checkpoint_folder
 from learner.checkpoint import Progress
 from learner.files import discard_folder
 from learner.ledger import Ledger, Record
@@ -21,8 +21,21 @@ class FileEngine:
         (folder / "state").mkdir()
         (folder / "state" / "model.bin").write_bytes(self.state)
 
-    def load(self, folder: Path) -> None:
+    def load(self, folder: Path, *, universal: bool = False) -> None:
         self.state = (folder / "state" / "model.bin").read_bytes()
+
+
+class FileTrainee:
+    """One rank with such an engine."""
+
+    def __init__(self, engine: FileEngine):
+        self.engine = engine
+
+    def save(self, folder: Path, **more) -> Path:
+        return checkpoint_folder.save(folder, self.engine, **more)
+
+    def load(self, folder: Path, recipe_hash: str):
+        return checkpoint_folder.load(folder, self.engine, recipe_hash=recipe_hash)
 
 
 def record(name: str, fate: str = "trained") -> Record:
@@ -36,7 +49,7 @@ def save(folder: Path, update: int, engine: FileEngine | None = None, keep: int 
     progress = Progress(update=update, version=update, policies={0: "h0", update: "h"})
     return checkpoint.save(
         folder,
-        engine or FileEngine(),  # pyright: ignore
+        FileTrainee(engine or FileEngine()),  # pyright: ignore
         progress,
         ledger,
         recipe_hash="r",
@@ -46,7 +59,7 @@ def save(folder: Path, update: int, engine: FileEngine | None = None, keep: int 
 
 
 def load(folder: Path, engine: FileEngine | None = None, recipe: str = "r"):
-    return checkpoint.load(folder, engine or FileEngine(), recipe_hash=recipe)  # pyright: ignore
+    return checkpoint.load(folder, FileTrainee(engine or FileEngine()), recipe_hash=recipe)  # pyright: ignore
 
 
 def test_nothing_saved_is_a_fresh_start(tmp_path: Path):

@@ -13,7 +13,7 @@ TINY = CONFIGS / "tiny-cpu.toml"
 
 def test_the_reference_recipe_says_what_it_must():
     config = load(CONFIGS / "reference.toml", [])
-    assert (config.loss.clip_low, config.loss.clip_high) == (0.2, 0.2)
+    assert (config.algorithm.clip_low, config.algorithm.clip_high) == (0.2, 0.2)
     assert (config.optimizer.lr, config.optimizer.betas) == (1e-6, (0.9, 0.999))
     assert (config.optimizer.weight_decay, config.optimizer.grad_norm) == (0.0, 1.0)
     assert (config.batch.groups_per_update, config.batch.group_size) == (18, 8)
@@ -28,9 +28,9 @@ def test_the_reference_recipe_says_what_it_must():
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("loss.cilp_low=0.2", "loss.cilp_low: Extra inputs are not permitted"),
+        ("algorithm.cilp_low=0.2", "algorithm.cilp_low: Extra inputs are not permitted"),
         ("nothing=1", "nothing: Extra inputs"),
-        ("loss.kind=gspo", "loss.kind"),
+        ("algorithm.surrogate=gspo", "aggregation must be sequence_mean"),
         ("admission.staleness=5", "admission.staleness"),
         ("model.zero_stage=4", "model.zero_stage"),
         ("model.dtype=float16", "model.dtype"),
@@ -45,6 +45,9 @@ def test_the_reference_recipe_says_what_it_must():
         ("optimizer.betas=[0.9, 1.0]", "betas must lie in [0, 1)"),
         ("optimizer.lr=nan", "optimizer.lr"),
         ("run.id=a b", "run.id"),
+        ("model.dtype=bfloat16", "needs zero_stage 1, 2 or 3"),
+        ("model.offload=optimizer", "needs zero_stage 1, 2 or 3"),
+        ("model.offload=all", "needs zero_stage 3"),
         ("run", "write it as section.key=value"),
         ("seed.x=1", "seed is not a section"),
     ],
@@ -60,10 +63,31 @@ def test_staleness_zero_needs_a_publication_after_each_update():
         load(TINY, ["admission.staleness=0", "publish.every=2", "run.checkpoint_every=2"])
 
 
+@pytest.mark.parametrize("truncation", ["top_k=20", "top_p=0.95", "temperature=0.9"])
+def test_a_correction_needs_what_was_sampled_from_untouched(truncation: str):
+    tis = ["algorithm.correction=tis", "algorithm.correction_high=2.0"]
+    plain = ["sampling.top_k=0", "sampling.top_p=1.0"]
+    assert load(TINY, [*tis, *plain]).algorithm.correction == "tis"
+    with pytest.raises(ConfigError, match=r"'tis' needs sampling\.temperature 1"):
+        load(TINY, [*tis, *plain, f"sampling.{truncation}"])
+
+
+def test_a_preset_is_hashed_by_what_it_stands_for(tmp_path: Path):
+    text = TINY.read_text()
+    start, end = text.index("[algorithm]"), text.index("[optimizer]")
+    (tmp_path / "c.toml").write_text(
+        text[:start] + '[algorithm]\npreset = "reference"\n\n' + text[end:]
+    )
+    assert load(tmp_path / "c.toml", []).recipe_hash() == load(TINY, []).recipe_hash()
+    dapo = load(tmp_path / "c.toml", ["algorithm.preset=dapo"])
+    assert (dapo.algorithm.clip_high, dapo.algorithm.overlong) == (0.28, "mask")
+    assert "clip_high=0.28" in dapo.described()
+
+
 def test_a_missing_recipe_key_has_no_default(tmp_path: Path):
     text = TINY.read_text().replace("clip_high = 0.2\n", "")
     (tmp_path / "c.toml").write_text(text)
-    with pytest.raises(ConfigError, match=r"loss\.clip_high: Field required"):
+    with pytest.raises(ConfigError, match=r"algorithm\.clip_high: Field required"):
         load(tmp_path / "c.toml", [])
 
 
@@ -76,7 +100,12 @@ def test_a_malformed_file_is_named_with_its_line(tmp_path: Path):
 def test_the_recipe_hash_changes_with_the_recipe_and_not_with_places():
     plain = load(TINY, []).recipe_hash()
     assert load(TINY, ["run.dir=/elsewhere", "run.updates=7"]).recipe_hash() == plain
-    for override in ("loss.clip_high=0.28", "sampling.top_k=10", "seed=1", "optimizer.lr=1e-5"):
+    for override in (
+        "algorithm.clip_high=0.28",
+        "sampling.top_k=10",
+        "seed=1",
+        "optimizer.lr=1e-5",
+    ):
         assert load(TINY, [override]).recipe_hash() != plain
 
 

@@ -7,8 +7,7 @@ from envfarm.errors import ConfigError
 
 from learner.config import load
 from learner.control import permuted
-
-from .samples import attempt, group
+from tests.support.learner_samples import attempt, group
 
 TINY = Path(__file__).parents[3] / "learner/configs/tiny-cpu.toml"
 REWARDS = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
@@ -52,7 +51,7 @@ def test_over_many_groups_every_attempt_gets_the_mean_reward():
     ],
 )
 def test_a_control_and_its_name_go_together(overrides):
-    with pytest.raises(ConfigError, match='run.id that begins with "control-"'):
+    with pytest.raises(ConfigError, match=r'run\.id that begins with "control-"'):
         load(TINY, overrides)
 
 

@@ -12,16 +12,19 @@ import torch
 from envfarm.canonical import bytes_hash
 from envfarm.errors import LearnerError
 
+from learner.algorithm.presets import PRESETS
+from learner.algorithm.recipe import Algorithm
 from learner.batch import Batch, make_batch
-from learner.config import Config, load
+from learner.config import load
 from learner.decode import decode
-from learner.engine import TrainerEngine
-from learner.update import PassResult, forward_backward
+from learner.trainee import Trainee
+from learner.update import PassResult
 from tests.support.groups import make_group, policy
 from tests.support.learner_process import CONFIG, ROOT, make_tiny_model
 from tests.support.recording_gateway import score_with
 
 GOLDEN = ROOT / "tests/golden/loss_tiny_cpu.txt"
+RECIPE = Algorithm.model_validate(PRESETS["reference"])
 TEXT = "Order 4711 was paid on 2026-03-02; refund 12.50 to the customer. " * 40
 REWARDS = [[1, 0, 0, 1, 0, 0, 1, 0], [0, 0, 0, 0, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1, 0, 1]]
 
@@ -47,18 +50,12 @@ def scored(model: Path):
     return group
 
 
-class Trainee:
-    """An engine with the configuration that made it."""
+def gradients(trainee: Trainee, batch: Batch, version: int | None = None) -> PassResult:
+    return trainee.forward_backward(batch.work, version)
 
-    def __init__(self, config: Config):
-        self.config = config
-        self.engine = TrainerEngine(config.model, config.batch, config.optimizer, config.seed)
 
-    def gradients(self, batch: Batch, version: int | None = None) -> PassResult:
-        return forward_backward(self.engine, batch, self.config, current_version=version)
-
-    def weights(self) -> torch.Tensor:
-        return torch.cat([p.detach().flatten().clone() for p in self.engine.model.parameters()])
+def weights(trainee: Trainee) -> torch.Tensor:
+    return torch.cat([p.detach().flatten().clone() for p in trainee.engine.model.parameters()])
 
 
 @pytest.fixture
@@ -70,12 +67,12 @@ def trainee(model: Path) -> Trainee:
 def test_ten_updates_give_the_committed_losses(trainee: Trainee, scored):
     lines = []
     for index in range(10):
-        batch = make_batch([scored(index, REWARDS[index % 3])])
+        batch = make_batch([scored(index, REWARDS[index % 3])], RECIPE)
         assert sum(map(len, batch.lines)) > 100
-        result = trainee.gradients(batch, 0 if index == 0 else None)
+        result = gradients(trainee, batch, 0 if index == 0 else None)
         if index == 0:
             assert result.mismatch_gap < 1e-5
-        lines.append((result.loss, trainee.engine.step()))
+        lines.append((result.loss, trainee.step()))
     text = "".join(f"{loss:.6e} {norm:.6e}\n" for loss, norm in lines)
     if os.environ.get("REWRITE_GOLDEN"):
         GOLDEN.write_text("# loss, gradient norm before clipping; one update a line\n" + text)
@@ -87,48 +84,48 @@ def test_ten_updates_give_the_committed_losses(trainee: Trainee, scored):
 
 
 def test_one_step_is_the_textbook_adamw_on_the_clipped_gradient(trainee: Trainee, scored):
-    batch = make_batch([scored(1, REWARDS[0])])
-    before = trainee.weights()
-    trainee.gradients(batch)
+    batch = make_batch([scored(1, REWARDS[0])], RECIPE)
+    before = weights(trainee)
+    gradients(trainee, batch)
     gradient = torch.cat([p.grad.flatten().clone() for p in trainee.engine.model.parameters()])  # pyright: ignore
-    norm = trainee.engine.step()
+    norm = trainee.step()
     assert norm == pytest.approx(float(gradient.double().norm()), rel=1e-5)
     clipped = gradient * min(1.0, 1.0 / norm)
     # First step of Adam: both bias corrections cancel, so m/(√v + ε) = g/(|g| + ε).
     expected = before - 1e-3 * clipped / (clipped.abs() + 1e-8)
-    assert torch.allclose(trainee.weights(), expected, rtol=0, atol=2e-6)
+    assert torch.allclose(weights(trainee), expected, rtol=0, atol=2e-6)
     assert all(p.grad is None or not p.grad.any() for p in trainee.engine.model.parameters())
 
 
 def test_a_batch_without_a_signal_makes_no_gradient(trainee: Trainee, scored):
-    flat = make_batch([scored(2, [1.0] * 8)])
+    flat = make_batch([scored(2, [1.0] * 8)], RECIPE)
     assert not flat.has_signal
-    before = trainee.weights()
-    result = trainee.gradients(flat, 0)
+    before = weights(trainee)
+    result = gradients(trainee, flat, 0)
     assert result.loss == 0.0
     assert 0.0 < result.mismatch_gap < 1e-5
-    assert torch.equal(trainee.weights(), before)
+    assert torch.equal(weights(trainee), before)
     assert all(p.grad is None or not p.grad.any() for p in trainee.engine.model.parameters())
 
 
 def test_a_gradient_that_is_not_finite_leaves_the_model_as_it_was(trainee: Trainee, scored):
-    before = trainee.weights()
-    trainee.gradients(make_batch([scored(5, REWARDS[0])]))
+    before = weights(trainee)
+    gradients(trainee, make_batch([scored(5, REWARDS[0])], RECIPE))
     next(trainee.engine.model.parameters()).grad.fill_(float("nan"))  # pyright: ignore
     with pytest.raises(LearnerError, match="the gradient norm is nan"):
-        trainee.engine.step()
-    assert torch.equal(trainee.weights(), before)
+        trainee.step()
+    assert torch.equal(weights(trainee), before)
 
 
 def test_the_gap_looks_at_tokens_of_the_current_version_only(trainee: Trainee, scored):
     taken = scored(4, REWARDS[0])
     for attempt in taken.attempts:
         attempt.logprobs[attempt.loss_mask == 1] -= 0.25
-    batch = make_batch([taken])
-    assert trainee.gradients(batch, 0).mismatch_gap == pytest.approx(0.25, abs=1e-4)
-    assert trainee.gradients(batch, 1).mismatch_gap == 0.0
+    batch = make_batch([taken], RECIPE)
+    assert gradients(trainee, batch, 0).mismatch_gap == pytest.approx(0.25, abs=1e-4)
+    assert gradients(trainee, batch, 1).mismatch_gap == 0.0
 
 
 def test_the_probe_is_the_models_own_log_probability(trainee: Trainee, model: Path):
     ids = [5, 9, 2, 77, 130, 5]
-    assert trainee.engine.probe(ids) == pytest.approx(score_with(model)(ids), abs=1e-5)
+    assert trainee.probe(ids) == pytest.approx(score_with(model)(ids), abs=1e-5)

@@ -45,6 +45,33 @@ def test_a_packed_row_predicts_each_sampled_token_from_the_position_before_it():
     assert m.padding == 0
 
 
+ALIKE = [
+    line("a", [1, 2, 3, 20, 21], [0, 0, 1, 0, 1]),
+    line("b", [1, 2, 3, 10, 11, 12], [0, 0, 1, 1, 0, 1]),
+    line("c", [1, 2, 3, 10], [0, 0, 0, 1]),
+]
+
+
+def test_what_all_lines_begin_with_stands_once_and_every_token_is_still_predicted():
+    ((m,),) = split(ALIKE, tokens=100, packed=True, shared=True)
+    assert m.token_ids.tolist() == [[1, 2, 3, 10, 11, 12, 20, 21, 10]]
+    assert m.positions.tolist() == [[0, 1, 2, 3, 4, 5, 3, 4, 3]]
+    assert (m.shared, m.lengths, m.tokens) == (3, (3, 2, 1), 9)
+    assert m.predicts.tolist() == [1, 2, 4, 1, 6, 2]
+    assert m.targets.tolist() == [3, 10, 12, 3, 21, 10]
+    assert m.lines.tolist() == [0, 0, 0, 1, 1, 2]
+
+
+def test_a_line_keeps_a_token_of_its_own_and_a_single_line_shares_nothing():
+    twice = [line("a", [1, 2, 3], [0, 0, 1]), line("b", [1, 2, 3], [0, 0, 1])]
+    ((m,),) = split(twice, tokens=100, packed=True, shared=True)
+    assert (m.shared, m.lengths) == (2, (1, 1))
+    ((m,),) = split(twice[:1], tokens=100, packed=True, shared=True)
+    assert (m.shared, m.lengths) == (0, (3,))
+    ((m,),) = split(LINES, tokens=100, packed=True, shared=True)
+    assert (m.shared, m.lengths) == (0, (4, 2))
+
+
 def test_padded_rows_predict_the_same_targets():
     ((m,),) = split(LINES, tokens=100, packed=False)
     assert m.token_ids.tolist() == [[10, 11, 12, 13], [20, 21, 0, 0]]

@@ -1,119 +1,151 @@
 """The whole path from groups to loss against an independent one, and faults that it must notice.
 
-In float64 on a two-layer model, with old log-probabilities that differ from the model's.
+In float64 on a two-layer model; see tests/support/exact_case.py.
 """
-
-import random
 
 import numpy as np
 import pytest
 import torch
-from transformers import AttentionInterface, Qwen3Config, Qwen3ForCausalLM
+from transformers import AttentionInterface, PreTrainedModel
 
 from learner import attention
+from learner.algorithm.loss import Tokens, share
+from learner.algorithm.presets import PRESETS
+from learner.algorithm.recipe import Algorithm
 from learner.batch import make_batch
 from learner.group import TakenGroup
 from learner.logprobs import TokenScorer
-from learner.loss import surrogate
 from learner.micro_batch import MicroBatch, split
+from learner.model_config import Layout, Model
+from learner.reference_model import ReferenceModel
+from tests.support import exact_case
+from tests.support.exact_case import VOCABULARY, reference_loss
+from tests.support.learner_samples import attempt, group
 
-from . import reference_grpo
-from .samples import attempt, group
-
-CLIP = (0.2, 0.28)
-VOCABULARY = 61
 AttentionInterface.register(attention.NAME, attention.attend)
+PLAIN = {**PRESETS["reference"], "clip_high": 0.28}
+VARIANTS = {
+    "plain": {},
+    "std": {"advantage": "std"},
+    "rloo": {"advantage": "rloo"},
+    "sequence_mean": {"aggregation": "sequence_mean"},
+    "constant": {"aggregation": "constant", "constant_tokens": 40},
+    "gspo": {"surrogate": "gspo", "aggregation": "sequence_mean", "clip_low": 0.9},
+    "cispo": {"surrogate": "cispo", "clip_low": 1.0, "clip_high": 5.0},
+    "tis": {"correction": "tis", "correction_high": 2.0},
+    "icepop": {"correction": "icepop", "correction_low": 0.5, "correction_high": 5.0},
+    "sequence_mask": {"correction": "sequence_mask", "correction_low": 0.5, "correction_high": 2.0},
+    "k1": {"kl": "k1", "kl_coefficient": 0.1, "kl_reference": "initial"},
+    "k2": {"kl": "k2", "kl_coefficient": 0.1, "kl_reference": "initial"},
+    "k3": {"kl": "k3", "kl_coefficient": 0.1, "kl_reference": "engine"},
+    "entropy": {"entropy_coefficient": 0.05},
+    "overlong_mask": {"overlong": "mask"},
+    "overlong_penalty": {"overlong": "penalty", "overlong_tokens": 8, "overlong_buffer": 5},
+}
+
+
+def recipe(**changes) -> dict:
+    return {**PLAIN, **changes}
 
 
 @pytest.fixture(scope="module")
-def model() -> Qwen3ForCausalLM:
-    torch.manual_seed(3)
-    config = Qwen3Config(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=16,
-        tie_word_embeddings=False,
-        initializer_range=0.3,
+def model() -> PreTrainedModel:
+    return exact_case.doubled(exact_case.qwen3())
+
+
+@pytest.fixture(scope="module")
+def initial(tmp_path_factory: pytest.TempPathFactory) -> tuple[PreTrainedModel, ReferenceModel]:
+    other = exact_case.qwen3(seed=4)
+    folder = exact_case.save(other, tmp_path_factory.mktemp("initial"))
+    settings = Model(
+        path=folder,
+        dtype="float64",
+        zero_stage=0,
+        offload="none",
+        gradient_checkpointing=False,
+        max_tokens=100,
     )
-    return Qwen3ForCausalLM(config).double()
+    layout = Layout(layout="packed", micro_batch_tokens=60, logits_at_once=1000)
+    return other.double(), ReferenceModel(settings, layout, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
 def groups() -> list[TakenGroup]:
-    source = random.Random(11)
-
-    def rollout(slot: int, group_id: str, reward: float):
-        length = source.randint(5, 23)
-        ids = [source.randrange(VOCABULARY) for _ in range(length)]
-        mask = [0, *(source.randint(0, 1) for _ in range(length - 1))]
-        old = [-source.uniform(2.0, 7.0) * m for m in mask]
-        return attempt(slot, ids, mask, reward=reward, logprobs=old, group_id=group_id)
-
-    rewards = {"a": [1, 0, 0, 1], "b": [0, 0, 1, 0], "flat": [1, 1, 1, 1]}
-    return [
-        group([rollout(i, name, r) for i, r in enumerate(values)], name)
-        for name, values in rewards.items()
-    ]
+    return exact_case.groups()
 
 
-def reference_loss(model: Qwen3ForCausalLM, groups: list[TakenGroup]) -> float:
-    """Each rollout alone and unpadded; full logits."""
-    plain = []
-    model.set_attn_implementation("sdpa")
-    for taken in groups:
-        rollouts = []
-        for a in taken.attempts:
-            ids = torch.tensor([a.token_ids.tolist()])
-            with torch.no_grad():
-                table = model(ids).logits[0].log_softmax(-1)
-            new = [0.0] + [float(table[t - 1, ids[0, t]]) for t in range(1, ids.shape[1])]
-            rollouts.append(
-                {"reward": a.reward, "mask": a.loss_mask, "new": new, "old": a.logprobs.tolist()}
-            )
-        plain.append(rollouts)
-    return reference_grpo.loss(plain, *CLIP)
-
-
-def our_loss(model, groups, *, tokens=10_000, tile=7, packed=True, change=lambda m, n: m):
+def our_loss(
+    model,
+    groups,
+    *,
+    chosen: dict = PLAIN,
+    initial: ReferenceModel | None = None,
+    tokens=10_000,
+    tile=7,
+    packed=True,
+    shared=False,
+    change=lambda m, n: m,
+):
     """Loss and flat gradient by the learner's code; `change` plants a fault."""
     model.zero_grad()
     model.set_attn_implementation(attention.NAME)
     scorer = TokenScorer(model, tile * VOCABULARY)
-    batch = make_batch(groups)
-    ((*parts,),) = split(batch.lines, tokens=tokens, packed=packed)
+    algorithm = Algorithm.model_validate(chosen)
+    batch = make_batch(groups, algorithm)
+    ((*parts,),) = split(batch.lines, tokens=tokens, packed=packed, shared=shared)
     total = 0.0
     for part in parts:
         m = change(part, batch.tokens)
         lengths = m.lengths if m.packed else None
-        logprobs = scorer(m.token_ids, m.positions, lengths, m.predicts, m.targets, "off")[0]
-        per_token, _ = surrogate(logprobs, m.old_logprobs, m.advantages, *CLIP)
-        share = (per_token * m.weights).sum()
-        share.backward()
-        total += float(share.detach())
+        scores = scorer(m.token_ids, m.positions, lengths, m.predicts, m.targets, "learn", m.shared)
+        known = Tokens(
+            lines=m.lines,
+            weights=m.weights,
+            advantages=m.advantages,
+            engine=m.old_logprobs,
+            reference=None if initial is None else initial.score(m),
+        )
+        made = share(algorithm, scores[0], scores[1], known)
+        made.loss.backward()
+        total += float(made.loss.detach())
     gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
     return total, gradient, len(parts)
 
 
-def test_loss_equals_the_independent_one(model, groups):
-    ours, _, _ = our_loss(model, groups)
-    assert ours == pytest.approx(reference_loss(model, groups), abs=1e-10)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_loss_equals_the_independent_one(model, groups, initial, name: str):
+    chosen = recipe(**VARIANTS[name])
+    theirs, frozen = initial if chosen["kl_reference"] == "initial" else (None, None)
+    ours, _, count = our_loss(model, groups, chosen=chosen, initial=frozen, tokens=60)
+    assert count > 1
+    assert ours == pytest.approx(reference_loss(model, groups, chosen, theirs), rel=1e-10)
+    if name != "plain":
+        assert abs(ours - our_loss(model, groups)[0]) > 1e-4
 
 
 @pytest.mark.parametrize("tokens", [24, 60, 110])
 @pytest.mark.parametrize("tile", [1, 5, 1000])
-@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize(("packed", "shared"), [(True, False), (True, True), (False, False)])
 def test_micro_batches_tiles_and_layout_change_nothing(
-    model, groups, tokens: int, tile: int, packed: bool
+    model, groups, tokens: int, tile: int, packed: bool, shared: bool
 ):
     whole, gradient, _ = our_loss(model, groups)
-    other, parts, count = our_loss(model, groups, tokens=tokens, tile=tile, packed=packed)
+    other, parts, count = our_loss(
+        model, groups, tokens=tokens, tile=tile, packed=packed, shared=shared
+    )
     assert count > 1
     assert other == pytest.approx(whole, rel=1e-10)
     assert torch.allclose(parts, gradient, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["gspo", "sequence_mask", "sequence_mean"])
+def test_what_looks_at_whole_lines_does_not_depend_on_the_layout(model, groups, name: str):
+    chosen = recipe(**VARIANTS[name])
+    whole, gradient, _ = our_loss(model, groups, chosen=chosen)
+    for packed in (True, False):
+        other, parts, _ = our_loss(model, groups, chosen=chosen, tokens=24, packed=packed)
+        assert other == pytest.approx(whole, rel=1e-10)
+        assert torch.allclose(parts, gradient, rtol=1e-10, atol=1e-13)
 
 
 def test_the_gradient_agrees_with_a_finite_difference(model, groups):
@@ -124,9 +156,9 @@ def test_the_gradient_agrees_with_a_finite_difference(model, groups):
     step = 1e-6
     with torch.no_grad():
         weight.view(-1)[index] += step
-        above = reference_loss(model, groups)
+        above = reference_loss(model, groups, PLAIN)
         weight.view(-1)[index] -= 2 * step
-        below = reference_loss(model, groups)
+        below = reference_loss(model, groups, PLAIN)
         weight.view(-1)[index] += step
     slope = (above - below) / (2 * step)
     assert float(gradient[offset + index]) == pytest.approx(slope, rel=1e-5)
@@ -165,6 +197,10 @@ def all_tokens_counted(m: MicroBatch, tokens: int):
     return _replace(m, weights=m.weights * tokens / (3 * tokens))
 
 
+def nothing_seen_of_what_is_shared(m: MicroBatch, tokens: int):
+    return _replace(m, shared=0, lengths=(m.shared, *m.lengths))
+
+
 def lines_seen_as_one(m: MicroBatch, tokens: int):
     return _replace(m, lengths=(sum(m.lengths),))
 
@@ -189,7 +225,14 @@ def positions_not_started_anew(m: MicroBatch, tokens: int):
 )
 def test_a_planted_fault_is_noticed(model, groups, fault):
     wrong, _, _ = our_loss(model, groups, tokens=60, change=fault)
-    assert abs(wrong - reference_loss(model, groups)) > 1e-4
+    assert abs(wrong - reference_loss(model, groups, PLAIN)) > 1e-4
+
+
+def test_a_beginning_that_lines_cannot_see_is_noticed(model, groups):
+    wrong, _, _ = our_loss(
+        model, groups, tokens=60, shared=True, change=nothing_seen_of_what_is_shared
+    )
+    assert abs(wrong - reference_loss(model, groups, PLAIN)) > 1e-4
 
 
 def test_an_all_masked_micro_batch_touches_every_parameter_with_weight_zero(model):

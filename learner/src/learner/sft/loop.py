@@ -106,7 +106,8 @@ def _step(
     parts = split(
         lines,
         tokens=layout.micro_batch_tokens,
-        packed=layout.layout == "packed",
+        packed=layout.layout != "padded",
+        shared=layout.layout == "shared",
         ranks=engine.ranks,
     )
     loss = sum(_backward(engine, part) for part in parts[process_group.rank()])

@@ -34,6 +34,7 @@ def attempt(
         renderer_hash="r",
         sampling_hash="p",
         scored_status=True,
+        truncated=False,
         graded=True,
         reward=reward,
         token_ids=np.array(token_ids, dtype=np.int64),
