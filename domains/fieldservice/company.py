@@ -305,6 +305,25 @@ def _past_job(words: dict[str, Any], rng: random.Random) -> Facts:
     }
 
 
+def office_history(company: Company, invoices: list[tuple[Any, ...]]) -> None:
+    """Earlier approvals with their credits, and escalations, of these invoices."""
+    contacts = {row[0]: row[2] for row in company.rows["jobs"]}
+    for index, row in enumerate(invoices[::4]):
+        invoice, job, amount, at = row[0], row[1], row[6], f"{row[7]}T15:20:00Z"
+        if index % 3 == 0:
+            desk = ("dispatch", "purchasing", "other")[index // 3 % 3]
+            note = "Please call the customer back about the visit."
+            company.add("escalations", f"X-{21 + index}", contacts[job], desk, job, note, at)
+            continue
+        approval = f"A-{61 + index}" if amount > 150 else None
+        if approval:
+            company.add("approvals", approval, "credit", invoice, amount, "granted", at)
+        number = f"R-{31 + len(company.rows['credits'])}"
+        company.add("credits", number, invoice, amount, "covered", approval, at)
+        _journal(company, invoice, [["credited", "Covered by the contract.", f"{row[7]} 15:20"]])
+        _notice(company, contacts[job], "credit_note", invoice, at)
+
+
 def seed_sql(company: Company) -> str:
     """Text of world/seed.sql."""
     company.rows["slots"] = [

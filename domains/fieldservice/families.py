@@ -151,9 +151,11 @@ def stories() -> tuple[world.Company, list[tuple[str, str, Story]]]:
         place: world.settle(company, by_place[place], place)
         for place in sorted(by_place)
     }
+    told = len(company.rows["invoices"])
     for place in sorted(set(range(PLACES)) - set(by_place)):
         world.settle(company, world.neighbour(words, place), place)
-    new = {"new_job": company.next_id("jobs", "J"), "approval": "A-101"}
+    world.office_history(company, company.rows["invoices"][told:])
+    new = {"new_job": company.next_id("jobs", "J"), "approval": company.next_id("approvals", "A")}
     named: dict[str, dict[str, str]] = {case["slug"]: ids[place] for _, case, place in cases}
     found: list[tuple[str, str, Story]] = []
     for workflow, case, place in cases:
