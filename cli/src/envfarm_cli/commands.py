@@ -7,7 +7,7 @@ from envfarm_cli import failure
 from envfarm_cli.bench.commands import app as bench_app
 from envfarm_cli.commands_attempts import app as attempts_app
 from envfarm_cli.commands_compare import compare_
-from envfarm_cli.commands_demo import demo
+from envfarm_cli.commands_demo import DEMO_EXIT_CODES, demo
 from envfarm_cli.commands_episode import app as episode_app
 from envfarm_cli.commands_eval import eval_
 from envfarm_cli.commands_judge import app as judge_app
