@@ -39,8 +39,9 @@ app = typer.Typer(
     ),
     epilog=EXIT_CODES,
 )
-for _command in (up, down, status, top, watch, doctor, demo, parity):
+for _command in (up, down, status, top, watch, doctor, parity):
     app.command(epilog=EXIT_CODES)(_command)
+app.command(epilog=DEMO_EXIT_CODES)(demo)
 app.command("probe", epilog=EXIT_CODES)(probe_)
 app.command("eval", epilog=EXIT_CODES)(eval_)
 app.command("sft", epilog=EXIT_CODES)(sft_)
