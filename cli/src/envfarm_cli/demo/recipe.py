@@ -7,6 +7,7 @@ rules on two cores; fewer minutes shorten each stage by the same share.
 from pathlib import Path
 from typing import Literal, Self
 
+from envfarm.canonical import bytes_hash
 from pydantic import Field
 
 from envfarm_cli.campaign.recipe import Part, Recipe
@@ -75,7 +76,9 @@ class DemoRecipe(Recipe):
     content: str
     """Hash of the domain's files and of the grader."""
     learner: str
-    """Path of the learner's configuration that `overrides` change."""
+    """Path of the learner's configuration that `learner_overrides` changes."""
+    learner_content: str
+    """SHA-256 (hex) of that file."""
     max_tokens: int
     """Longest conversation."""
     concurrency: int
@@ -102,6 +105,7 @@ class DemoRecipe(Recipe):
                 "domain": "counter",
                 "content": domains_hash(domains / "counter"),
                 "learner": str(learner),
+                "learner_content": bytes_hash(learner.read_bytes()),
                 "max_tokens": 1024,
                 "concurrency": 64,
                 "demonstrations": {"per_task": 8, "copies": 8},

@@ -59,7 +59,7 @@ def recipe(control: str = "none") -> DemoRecipe:
         seed=2,
         minutes=20,
         control=control,
-        learner=Path("learner/configs/tiny-cpu.toml"),
+        learner=ROOT / "learner/configs/tiny-cpu.toml",
         domains=ROOT / "domains",
     )
 

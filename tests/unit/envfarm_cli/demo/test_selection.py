@@ -12,7 +12,11 @@ from tests.support.canned_farm import row
 
 ROOT = Path(__file__).parents[4]
 RECIPE = DemoRecipe.scaled(
-    seed=1, minutes=20, control="none", learner=Path("l.toml"), domains=ROOT / "domains"
+    seed=1,
+    minutes=20,
+    control="none",
+    learner=ROOT / "learner/configs/tiny-cpu.toml",
+    domains=ROOT / "domains",
 )
 
 
