@@ -214,7 +214,7 @@ def differences(data: Any, *keys: str | int) -> Table:
         place = (*keys, "differences", i)
         shares: list[Cell] = [at(data, *place, name, how="percent") for name in ("a", "b")]
         moved: list[Cell] = [at(data, *place, n, how="points") for n in ("value", "low", "high")]
-        rows.append([one["name"], *shares, *moved, at(data, *place, "p_value")])
+        rows.append([one["name"], *shares, *moved, at(data, *place, "p_value", how="p")])
     tests = sorted({one["test"] for one in found})
     return Table(
         ["figure", "A", "B", "B − A, points", "low", "high", "p"],

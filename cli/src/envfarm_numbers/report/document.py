@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Format = Literal["percent", "points", "count", "number", "money", "text"]
+Format = Literal["percent", "points", "count", "number", "money", "p", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,8 @@ def show(value: float | int | str | None, how: Format) -> str:
             return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
         case "money":
             return f"{value:,.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
+        case "p":
+            return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
         case _:
             return f"{value:.4g}".replace("-", "−")
 

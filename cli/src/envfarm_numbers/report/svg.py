@@ -103,7 +103,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     first = -(-low // step)
     found = []
     while (value := first * step) <= high + 1e-9 * span:
-        found.append(round(value, 12))
+        found.append(round(value, 12) + 0.0)
         first += 1
     return found
 
