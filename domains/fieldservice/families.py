@@ -180,6 +180,17 @@ def state_check(calls: list[dict[str, Any]]) -> dict[str, Any]:
     return {**check, "unstable": texts} if texts else check
 
 
+def money_pattern(amount: float) -> str:
+    """A regular expression for the ways in which people write an amount: 24.50, 24.5, 24,50; 162 or 162.00."""
+    whole, cents = f"{amount:.2f}".split(".")
+    if len(whole) > 3:
+        whole = f"{whole[:-3]}[.,' ]?{whole[-3:]}"
+    if cents == "00":
+        return rf"\b{whole}([.,]00?)?\b"
+    last = f"{cents[1]}?" if cents[1] == "0" else cents[1]
+    return rf"\b{whole}[.,]{cents[0]}{last}\b"
+
+
 def private_part(task_id: str, story: Story) -> dict[str, Any]:
     case = story.case
     writes = story.calls(case.get("writes", []))
@@ -189,8 +200,8 @@ def private_part(task_id: str, story: Story) -> dict[str, Any]:
     says["contains_all"] = [story.text(str(word)) for word in case["says"]]
     if "never_says" in case:
         says["contains_none"] = [story.text(word) for word in case["never_says"]]
-    if "matches" in case:
-        says["matches"] = case["matches"]
+    if "money" in case:
+        says["matches"] = money_pattern(case["money"])
     checks = [state_check(writes), *case.get("checks", []), says]
     misses = [
         {"name": f"plays: {name}", "actions": story.calls(calls)}
