@@ -28,6 +28,7 @@ from learner.files import (
     fresh_folder,
     partial,
     write_durably,
+    writing,
 )
 from learner.universal import convert, has_shards
 
@@ -60,10 +61,20 @@ def save(
 
     Every rank calls it; `fill` adds files of rank 0.
     """
-    leads = process_group.rank() == 0
     older = all_of(folder)
     serial = int(older[-1].name.removeprefix(PREFIX)) + 1 if older else 1
     final = folder / f"{PREFIX}{serial:06d}"
+    with writing(final):
+        _write(final, engine, facts, fill)
+    if process_group.rank() == 0:
+        for old in all_of(folder)[:-keep]:
+            discard_folder(old)
+    process_group.barrier()
+    return final
+
+
+def _write(final: Path, engine: Saves, facts: dict[str, Any], fill: Callable[[Path], None]) -> None:
+    leads = process_group.rank() == 0
     temporary = fresh_folder(final) if leads else partial(final)
     process_group.barrier()
     engine.save(temporary)
@@ -80,11 +91,7 @@ def save(
         }
         (temporary / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True))
         commit_folder(temporary, final)
-        write_durably(folder / LATEST, final.name.encode())
-        for old in all_of(folder)[:-keep]:
-            discard_folder(old)
-    process_group.barrier()
-    return final
+        write_durably(final.parent / LATEST, final.name.encode())
 
 
 def load(folder: Path, engine: Saves, *, recipe_hash: str) -> tuple[Path, dict[str, Any]] | None:

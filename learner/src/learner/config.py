@@ -113,6 +113,8 @@ class Metrics(Section):
     host: str
     port: int = Field(ge=0, le=65535)
     """/metrics; 0 serves none."""
+    tensorboard: bool
+    """Write run.dir/tensorboard as well."""
 
 
 class Control(Section):

@@ -1,9 +1,39 @@
 """Files and folders that appear whole or not at all, and stay after a power cut."""
 
+import errno
 import hashlib
 import os
+import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from safetensors import SafetensorError
+
+_TORCH_WRITER = ("inline_container", "PytorchStreamWriter", "file write failed")
+
+
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """What the disk refuses is an OSError that names `place`, whichever library was writing."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, os.strerror(error.errno), str(place)) from error
+        raise
+    except SafetensorError as error:
+        code = re.search(r"os error (\d+)", str(error))
+        if code is None:
+            raise
+        number = int(code.group(1))
+        raise OSError(number, os.strerror(number), str(place)) from error
+    except RuntimeError as error:
+        if not any(word in str(error) for word in _TORCH_WRITER):
+            raise
+        # torch's writer swallows the number; a disk that took a part of a file is a full one.
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place)) from error
 
 
 def write_durably(path: Path, data: bytes) -> None:

@@ -1,6 +1,7 @@
 """The learner's instruments, from the registry alone, and one line per update in steps.jsonl."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,27 @@ from prometheus_client import (
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
+GAUGES = {
+    "envfarm_reward_mean": "reward_mean",
+    "envfarm_zero_variance_share": "zero_variance_share",
+    "envfarm_advantage_spread": "advantage_spread",
+    "envfarm_mismatch_gap": "mismatch_gap",
+    "envfarm_mismatch_kl": "mismatch_kl",
+    "envfarm_policy_entropy": "entropy",
+    "envfarm_clip_share": "clip_share",
+    "envfarm_grad_norm": "grad_norm",
+    "envfarm_staleness_max": "staleness_max",
+}
+"""Gauge → key of steps.jsonl."""
+QUANTILES = {"0.01": "ratio_p01", "0.5": "ratio_p50", "0.99": "ratio_p99"}
+
+
 class LearnerMetrics:
-    def __init__(self, steps: Path):
+    """`steps` is the file of one line an update; `also` gets each line, too."""
+
+    def __init__(self, steps: Path, also: Callable[[dict[str, Any]], None] = lambda _: None):
+        self._also = also
+        self._seconds: dict[str, float] = {}
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._steps = steps
@@ -54,6 +74,12 @@ class LearnerMetrics:
 
     def phase(self, name: str, seconds: float) -> None:
         self._made["envfarm_step_seconds"].labels(phase=name).observe(seconds)
+        self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+
+    def taken_seconds(self) -> dict[str, float]:
+        """Seconds by phase since the last call."""
+        seconds, self._seconds = self._seconds, {}
+        return seconds
 
     def version(self, number: int) -> None:
         self._made["envfarm_learner_version"].set(number)
@@ -61,13 +87,14 @@ class LearnerMetrics:
     def step(self, line: dict[str, Any]) -> None:
         """One update's numbers; keys as written to steps.jsonl."""
         self._made["envfarm_trained_tokens_total"].inc(line["tokens"] if line["stepped"] else 0)
-        for name, key in (
-            ("envfarm_reward_mean", "reward_mean"),
-            ("envfarm_zero_variance_share", "zero_variance_share"),
-            ("envfarm_mismatch_gap", "mismatch_gap"),
-            ("envfarm_clip_share", "clip_share"),
-            ("envfarm_grad_norm", "grad_norm"),
-        ):
+        untrained = self._made["envfarm_untrained_tokens_total"]
+        untrained.labels(reason="prompt").inc(line["prompt_tokens"])
+        untrained.labels(reason="masked").inc(line["masked_tokens"])
+        untrained.labels(reason="no_signal").inc(0 if line["stepped"] else line["tokens"])
+        for name, key in GAUGES.items():
             self._made[name].set(line[key])
+        for quantile, key in QUANTILES.items():
+            self._made["envfarm_ratio"].labels(quantile=quantile).set(line[key])
         with self._steps.open("a") as file:
             file.write(json.dumps(line, sort_keys=True) + "\n")
+        self._also(line)

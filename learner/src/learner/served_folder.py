@@ -11,7 +11,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 from torch import Tensor
 
-from learner.files import commit_folder, file_digest, fresh_folder
+from learner.files import commit_folder, file_digest, fresh_folder, writing
 
 COPIED = (
     "config.json",
@@ -28,13 +28,14 @@ COPIED = (
 
 def write(final: Path, weights: dict[str, Tensor], origin: Path) -> str:
     """Write the folder in one step; what is not weights comes from `origin`. Returns the hash."""
-    temporary = fresh_folder(final)
-    save_file(weights, temporary / "model.safetensors", metadata={"format": "pt"})
-    (temporary / "model.safetensors").chmod(0o644)
-    for name in COPIED:
-        source = origin / name
-        if source.exists():
-            shutil.copyfile(source, temporary / name)
+    with writing(final):
+        temporary = fresh_folder(final)
+        save_file(weights, temporary / "model.safetensors", metadata={"format": "pt"})
+        (temporary / "model.safetensors").chmod(0o644)
+        for name in COPIED:
+            source = origin / name
+            if source.exists():
+                shutil.copyfile(source, temporary / name)
     digest = weights_hash(temporary)
     # An engine may be reading a folder of the same content: leave it in place.
     if final.exists() and weights_hash(final) == digest:

@@ -4,7 +4,9 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import redis
 from envfarm.errors import ConfigError, StreamError, boundary
@@ -60,7 +62,7 @@ def _lead(
 ) -> None:
     """Rank 0's part: the loop, on what the last checkpoint holds."""
     run_dir = config.run.dir
-    metrics = LearnerMetrics(run_dir / "steps.jsonl")
+    metrics = LearnerMetrics(run_dir / "steps.jsonl", _also(config))
     metrics.serve(config.metrics.host, config.metrics.port)
     progress, ledger = checkpoint.load(
         checkpoints(run_dir), trainee, recipe_hash=config.recipe_hash()
@@ -98,6 +100,14 @@ def _lead(
         ledger=ledger,
         stop=stop,
     ).train()
+
+
+def _also(config: Config) -> Callable[[dict[str, Any]], None]:
+    if not config.metrics.tensorboard:
+        return lambda _: None
+    from learner.tensorboard import EventFile  # takes seconds to import
+
+    return EventFile(config.run.dir / "tensorboard").step
 
 
 def _write_config(config: Config) -> None:

@@ -7,7 +7,7 @@ that whoever waits for a new version is not kept waiting, but the optimizer does
 momentum would drift).
 """
 
-import statistics
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from envfarm.errors import BadGroup, VersionMismatch
 
-from learner import checkpoint
+from learner import checkpoint, step_record
 from learner.admission import Reason, Rules, admit
 from learner.batch import Batch, make_batch
 from learner.checkpoint import Progress
@@ -136,7 +136,7 @@ class Trainer:
 
     def step(self, batch: Batch, taken: Taken) -> None:
         """One update: gradients, the check against the engines, the optimizer, the record."""
-        progress, started = self.progress, time.monotonic()
+        progress = self.progress
         same_weights = progress.unpublished_steps == 0
         result = self.trainee.forward_backward(
             batch.work, progress.version if same_weights else None
@@ -148,7 +148,8 @@ class Trainer:
                 f"version {progress.version} (allowed: {tolerance:.3g}); no step was made",
                 hint="look whether the engines loaded the version that they name",
             )
-        self.metrics.phase("forward_backward", time.monotonic() - started)
+        self.metrics.phase("forward", result.forward_seconds)
+        self.metrics.phase("backward", result.backward_seconds)
         self.lease.check()
         started, norm = time.monotonic(), 0.0
         if batch.has_signal:
@@ -158,22 +159,18 @@ class Trainer:
         for entry, _ in taken:
             self._record(entry, TRAINED, "")
         progress.update += 1
-        self.metrics.step(
-            {
-                "update": progress.update,
-                "version": progress.version,
-                "epoch": self.lease.epoch,
-                "groups": [group.group_id for _, group in taken],
-                "stepped": batch.has_signal,
-                "tokens": batch.tokens,
-                "loss": result.loss,
-                "reward_mean": statistics.fmean(batch.rewards),
-                "zero_variance_share": batch.zero_variance_groups / batch.groups,
-                "mismatch_gap": result.mismatch_gap,
-                "grad_norm": norm,
-                **result.figures,
-            }
+        line = step_record.record(
+            update=progress.update,
+            version=progress.version,
+            epoch=self.lease.epoch,
+            taken=[group for _, group in taken],
+            batch=batch,
+            result=result,
+            grad_norm=norm,
+            seconds=self.metrics.taken_seconds(),
         )
+        self.metrics.step(line)
+        print(step_record.shown(line, self.config.run.updates), file=sys.stderr, flush=True)
 
     # checkpoint, acknowledge
 

@@ -1,6 +1,7 @@
 """Forward and backward of one update: every micro-batch of this rank, then the sums over ranks."""
 
 import math
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,9 @@ class PassResult:
     loss: float
     mismatch_gap: float
     """Largest |engine − learner| on tokens of the current version, in nats; 0 without any."""
+    forward_seconds: float
+    backward_seconds: float
+    """Of rank 0."""
     figures: dict[str, Any]
     """What else an update is watched by; keys as in steps.jsonl."""
 
@@ -54,6 +58,8 @@ class _Seen:
     kl: float = 0.0
     low: int = 0
     high: int = 0
+    forward_seconds: float = 0.0
+    backward_seconds: float = 0.0
     dropped: int = 0
     """Tokens that the correction weighed 0."""
 
@@ -91,12 +97,16 @@ def forward_backward(
     )
     seen = _Seen()
     for part in shares[process_group.rank()]:
+        started = time.monotonic()
         known = _tokens(part, reference)
         with torch.set_grad_enabled(work.has_signal):
             scores = engine.score(part, "learn" if algorithm.entropy_coefficient else "watch")
             made = share(algorithm, scores[0], scores[1], known)
+        seen.forward_seconds += time.monotonic() - started
         if work.has_signal:
+            started = time.monotonic()
             engine.backward(made.loss)
+            seen.backward_seconds += time.monotonic() - started
         seen.add(part, made, scores[1], current_version)
     positions = sum(part.token_ids.numel() for parts in shares for part in parts)
     padding = sum(part.padding for parts in shares for part in parts)
@@ -139,5 +149,7 @@ def _result(seen: _Seen, tokens: int, padding_share: float) -> PassResult:
     return PassResult(
         loss=total(seen.loss),
         mismatch_gap=process_group.highest(float(fresh.max()) if len(fresh) else 0.0),
+        forward_seconds=seen.forward_seconds,
+        backward_seconds=seen.backward_seconds,
         figures=figures,
     )

@@ -21,6 +21,14 @@ STEPS = Row(
             queries=(Query(rate("trained_tokens_total"), "trained"),),
         ),
         Panel(
+            title="Tokens that taught nothing",
+            question="Tokens of taken groups that no step looked at, by reason: prompts, rollouts"
+            " masked for their length, batches without a signal.",
+            unit="tokens/s",
+            kind="stacked",
+            queries=(Query(rate("untrained_tokens_total", "reason"), "{{reason}}"),),
+        ),
+        Panel(
             title="Published version",
             question="Raised at each publication.",
             unit="version",

@@ -91,6 +91,39 @@ TRUST = Row(
             ),
         ),
         Panel(
+            title="Distance of engine and learner",
+            question="KL of the engine's policy to the learner's on the tokens of the last batch,"
+            " staleness included. Growth means that samples come from a policy that is gone.",
+            unit="nats",
+            queries=(Query(highest("mismatch_kl"), "k3 estimate"),),
+        ),
+        Panel(
+            title="Probability ratios",
+            question="Quantiles of learner to engine probability over the last batch; far from one"
+            " the clip decides.",
+            unit="count",
+            queries=(Query(highest("ratio", "quantile"), "{{quantile}}"),),
+        ),
+        Panel(
+            title="Entropy of the policy",
+            question="Mean over the sampled tokens of the last batch. A collapse ends exploration.",
+            unit="nats",
+            queries=(Query(highest("policy_entropy"), "entropy"),),
+        ),
+        Panel(
+            title="Spread of advantages",
+            question="Standard deviation over the last batch; near zero there is nothing to learn"
+            " from.",
+            unit="reward",
+            queries=(Query(highest("advantage_spread"), "spread"),),
+        ),
+        Panel(
+            title="Staleness of the batch",
+            question="Versions between the learner's and the oldest that sampled a token of it.",
+            unit="version",
+            queries=(Query(highest("staleness_max"), "oldest"),),
+        ),
+        Panel(
             title="Gradient norm",
             question="Before clipping, of the last step.",
             unit="norm",
