@@ -54,7 +54,7 @@ def test_a_private_file_is_checked_before_anything_is_started(capsys, copied, tm
     file.write_text("task: orders/refund-damaged\n\tgolden: {}\n")
     code, said = run(
         capsys,
-        *("tasks", "validate", "orders/refund-damaged"),
+        *("tasks", "validate", "--task", "orders/refund-damaged"),
         *("--domains", str(copied), "--state-dir", str(tmp_path / "state")),
     )
     assert code == 2
@@ -111,12 +111,12 @@ def test_a_damaged_state_file_is_named(capsys, tmp_path):
     [
         "[]",
         "null",
-        '{"version": 1}',
-        '{"version": 1, "supervisor": 5, "processes": []}',
-        '{"version": 1, "supervisor": {"pid": "a", "start": 1}, "processes": []}',
-        '{"version": 1, "supervisor": {"pid": 0, "start": 0}, "processes": []}',
-        '{"version": 1, "supervisor": {"pid": 7, "start": 1}, "processes": [{"x": 1}]}',
-        '{"version": 1, "supervisor": {"pid": 7, "start": 1}, "processes": [{"name": "a", "pid": 1,'
+        '{"version": 2}',
+        '{"version": 2, "supervisor": 5, "processes": []}',
+        '{"version": 2, "supervisor": {"pid": "a", "start": 1}, "processes": []}',
+        '{"version": 2, "supervisor": {"pid": 0, "start": 0}, "processes": []}',
+        '{"version": 2, "supervisor": {"pid": 7, "start": 1}, "processes": [{"x": 1}]}',
+        '{"version": 2, "supervisor": {"pid": 7, "start": 1}, "processes": [{"name": "a", "pid": 1,'
         ' "start": 0, "log": "a"}]}',
     ],
 )
@@ -126,6 +126,13 @@ def test_a_state_file_of_another_shape_is_damaged_too(capsys, tmp_path, text, co
     assert code == 2
     assert f"{tmp_path}/state.json is damaged" in said
     assert "then remove the file" in said
+
+
+def test_a_state_file_of_another_version_asks_for_that_version(capsys, tmp_path):
+    (tmp_path / "state.json").write_text('{"version": 1, "supervisor": {"pid": 7, "start": 1}}')
+    code, said = run(capsys, "down", "--state-dir", str(tmp_path))
+    assert code == 2
+    assert "was written by another version of envfarm" in said
 
 
 @pytest.mark.parametrize("line", [b"{", b"\xff", b"[]", b"5", b'{"rollout_id": "a"}'])
