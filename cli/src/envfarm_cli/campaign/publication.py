@@ -27,6 +27,7 @@ def serve_weights(
             "run": {"id": run_id, "dir": str(folder / "learner"), "updates": 0},
             "model": {"path": str(model)},
         }
+        folder.mkdir(parents=True, exist_ok=True)
         config = folder / "serve.toml"
         farm.wait_for(
             farm.start_learner(config, recipe, merge(overrides, zero), folder / "serve.log")
