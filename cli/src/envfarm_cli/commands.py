@@ -18,6 +18,7 @@ from envfarm_cli.commands_select import select_
 from envfarm_cli.commands_sft import sft_
 from envfarm_cli.commands_stack import down, status, up
 from envfarm_cli.commands_suite import app as suite_app
+from envfarm_cli.commands_task_quality import lint_, similar, stats
 from envfarm_cli.commands_tasks import app as tasks_app
 from envfarm_cli.commands_top import top
 from envfarm_cli.commands_train import train_
@@ -49,6 +50,8 @@ app.command("train", epilog=EXIT_CODES)(train_)
 app.command("select", epilog=EXIT_CODES)(select_)
 app.command("compare", epilog=EXIT_CODES)(compare_)
 app.command("report", epilog=EXIT_CODES)(report_)
+for _name, _command in (("lint", lint_), ("stats", stats), ("similar", similar)):
+    tasks_app.command(_name, epilog=EXIT_CODES)(_command)
 app.add_typer(suite_app, name="suite")
 app.add_typer(tasks_app, name="tasks")
 app.add_typer(attempts_app, name="attempts")

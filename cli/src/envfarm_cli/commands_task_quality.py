@@ -1,0 +1,128 @@
+"""`envfarm tasks lint`, `stats` and `similar`: the quality of tasks, from their files alone."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from envfarm_cli.authoring.lint import lint
+from envfarm_cli.authoring.task_shares import shares
+from envfarm_cli.authoring.task_text import TaskText, read_task, similar_pairs
+from envfarm_cli.commands_stack import DEFAULT_DOMAINS, DomainsOption, JsonOption
+from envfarm_cli.domain_files import find_tasks
+from envfarm_cli.failure import BadInput
+from envfarm_cli.output import FAILED, OK, Output, plain
+
+DomainOption = Annotated[
+    str, typer.Option("--domain", help="Only tasks of this domain; all of them unless given.")
+]
+SplitOption = Annotated[
+    str, typer.Option("--split", help="Only tasks of this split, such as train.")
+]
+
+
+def lint_(
+    domain: DomainOption = "",
+    split: SplitOption = "",
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+    domains: DomainsOption = DEFAULT_DOMAINS,
+    json: JsonOption = False,
+) -> int:
+    """Look for mistakes that show in a task's files, before anything runs.
+
+    Checks that no run can fail, golden runs that do not fit the limits, answers that stand in the
+    opening or in the user's context, tasks without near misses. Exit status 1 when there is an
+    error; warnings only with --strict. That the checks really tell right from wrong is proved
+    by `envfarm tasks validate`.
+
+    Example: [b]envfarm tasks lint --domain orders[/b]
+    """
+    out, tasks = Output(json), _read(domains, domain, split)
+    found = lint(tasks)
+    for finding in found:
+        mark = "[red]✗[/red]" if finding.level == "error" else "[yellow]![/yellow]"
+        out.say(f"{mark} {plain(finding.task)}: {plain(finding.message)} [dim]{finding.code}[/dim]")
+    errors = sum(finding.level == "error" for finding in found)
+    out.say(f"{len(tasks)} tasks, {errors} errors, {len(found) - errors} warnings")
+    failed = bool(errors or (strict and found))
+    findings = [asdict(finding) for finding in found]
+    out.result({"ok": not failed, "tasks": len(tasks), "findings": findings})
+    return FAILED if failed else OK
+
+
+def stats(
+    domain: DomainOption = "",
+    split: SplitOption = "",
+    top: Annotated[int, typer.Option(min=1, help="Rows of each table.")] = 20,
+    domains: DomainsOption = DEFAULT_DOMAINS,
+    json: JsonOption = False,
+) -> int:
+    """Show how tasks are spread: workflows, failure modes, call skeletons, kinds of checks.
+
+    A skeleton is the sequence of tools of the golden run. Which tools write is read from their
+    names (get_, find_, list_ and the like read).
+
+    Example: [b]envfarm tasks stats --domain orders[/b]
+    """
+    out, tasks = Output(json), _read(domains, domain, split)
+    counted = shares(tasks)
+    for title, counts in (
+        ("workflow", counted.workflows),
+        ("failure mode", counted.failure_modes),
+        ("split", counted.splits),
+        ("call skeleton", counted.skeletons),
+        ("kind of check", counted.check_kinds),
+    ):
+        total = sum(counts.values())
+        table = Table(title, Column("count", justify="right"), Column("share", justify="right"))
+        for name, count in list(counts.items())[:top]:
+            table.add_row(plain(name), str(count), f"{count / total:.1%}")
+        out.show(table)
+        if len(counts) > top:
+            out.say(f"… {len(counts) - top} more; --top shows more rows")
+    out.say(
+        f"{counted.tasks} tasks, {counted.near_misses} near misses; {counted.changes_nothing} change"
+        f" nothing, {counted.one_write} write once"
+    )
+    out.result({"ok": True, **asdict(counted)})
+    return OK
+
+
+def similar(
+    domain: DomainOption = "",
+    split: SplitOption = "",
+    least: Annotated[
+        float, typer.Option(min=0, max=1, help="Least Jaccard index of a pair that is shown.")
+    ] = 0.6,
+    domains: DomainsOption = DEFAULT_DOMAINS,
+    json: JsonOption = False,
+) -> int:
+    """List pairs of openings that are too much alike once names, numbers and dates are masked.
+
+    The Jaccard index is the number of words in both by the number of words in either. Exit status
+    1 when there is a pair.
+
+    Example: [b]envfarm tasks similar --domain orders --least 0.5[/b]
+    """
+    out, tasks = Output(json), _read(domains, domain, split)
+    pairs = similar_pairs(tasks, least)
+    table = Table(Column("Jaccard", justify="right"), "opening", "and")
+    for value, one, other in pairs:
+        table.add_row(f"{value:.2f}", plain(one), plain(other))
+    if pairs:
+        out.show(table)
+    out.say(f"{len(tasks)} openings, {len(pairs)} pairs with a Jaccard index of {least:g} or more")
+    named = [{"jaccard": round(value, 4), "tasks": [one, other]} for value, one, other in pairs]
+    out.result({"ok": not pairs, "tasks": len(tasks), "pairs": named})
+    return FAILED if pairs else OK
+
+
+def _read(domains: Path, domain: str, split: str) -> list[TaskText]:
+    tasks = [read_task(files) for files in find_tasks(domains, domain)]
+    chosen = [task for task in tasks if not split or task.tag("split") == split]
+    if not chosen:
+        known = ", ".join(sorted({task.tag("split") for task in tasks})) or "none"
+        raise BadInput("no task is chosen", hint=f"splits here are: {known}")
+    return chosen

@@ -1,0 +1,48 @@
+"""Every task of every domain is free of its author's mistakes; the big pools are varied."""
+
+from pathlib import Path
+
+import pytest
+
+from envfarm_cli.authoring.lint import lint
+from envfarm_cli.authoring.task_shares import shares
+from envfarm_cli.authoring.task_text import read_task, similar_pairs
+from envfarm_cli.domain_files import find_tasks
+
+DOMAINS = Path(__file__).parents[2] / "domains"
+ALL = [read_task(files) for files in find_tasks(DOMAINS)]
+WRITES = {
+    tool
+    for task in ALL
+    for tool in task.skeleton
+    if not tool.startswith(("get_", "find_", "list_"))
+} - {"escalate"}
+"""Tools that do more than hand a matter on."""
+POOLS = ["fieldservice"]
+"""Domains of full size, whose wording and traps are written by hand."""
+
+
+def test_no_task_has_a_mistake_that_shows_in_its_files():
+    errors = [finding for finding in lint(ALL) if finding.level == "error"]
+    assert errors == []
+
+
+@pytest.mark.parametrize("domain", POOLS)
+def test_a_pool_has_no_warnings_either(domain: str):
+    assert lint([task for task in ALL if task.domain == domain]) == []
+
+
+@pytest.mark.parametrize("domain", POOLS)
+def test_openings_of_a_pool_are_not_alike(domain: str):
+    tasks = [task for task in ALL if task.domain == domain]
+    assert similar_pairs(tasks, 0.6) == []
+
+
+@pytest.mark.parametrize("domain", POOLS)
+def test_a_pool_is_spread_over_workflows_skeletons_and_ends(domain: str):
+    counted = shares([task for task in ALL if task.domain == domain])
+    assert counted.tasks >= 80
+    assert max(counted.workflows.values()) * 12 <= counted.tasks
+    assert max(counted.skeletons.values()) <= 8
+    restrained = sum(not set(task.skeleton) & WRITES for task in ALL if task.domain == domain)
+    assert 0.15 <= restrained / counted.tasks <= 0.2
