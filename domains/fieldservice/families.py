@@ -99,7 +99,10 @@ class Story:
         arguments = dict(zip(SIGNATURES[tool], map(self._value, values), strict=False))
         who = arguments.get("technician_id")
         if who in ("first", "untrained"):
-            day, kind = date.fromisoformat(arguments["day"]), self.kinds[self.case.get("on", 0)]
+            day, kind = (
+                date.fromisoformat(arguments["day"]),
+                self.kinds[self.case.get("on", 0)],
+            )
             certified = who == "first"
             arguments["technician_id"] = self.company.free(
                 self.region, kind, day, arguments["half"], certified
@@ -155,14 +158,23 @@ def stories() -> tuple[world.Company, list[tuple[str, str, Story]]]:
     for place in sorted(set(range(PLACES)) - set(by_place)):
         world.settle(company, world.neighbour(words, place), place)
     world.office_history(company, company.rows["invoices"][told:])
-    new = {"new_job": company.next_id("jobs", "J"), "approval": company.next_id("approvals", "A")}
+    new = {
+        "new_job": company.next_id("jobs", "J"),
+        "approval": company.next_id("approvals", "A"),
+    }
     named: dict[str, dict[str, str]] = {case["slug"]: ids[place] for _, case, place in cases}
     found: list[tuple[str, str, Story]] = []
     for workflow, case, place in cases:
         others = {
             f"other_{name}": value for name, value in named.get(case.get("other", ""), {}).items()
         }
-        all_ids = {**others, **ids[place], **new, "first": "first", "untrained": "untrained"}
+        all_ids = {
+            **others,
+            **ids[place],
+            **new,
+            "first": "first",
+            "untrained": "untrained",
+        }
         found.append((workflow, case["slug"], Story(case, all_ids, company)))
     return company, found
 
@@ -178,6 +190,55 @@ def state_check(calls: list[dict[str, Any]]) -> dict[str, Any]:
         check["refs"] = {"credits.approval_id": "approvals"}
     texts = [column for tool, column in FREE_TEXT.items() if tool in tools]
     return {**check, "unstable": texts} if texts else check
+
+
+def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the state check implies and a person wants to read in a verdict by its own name."""
+    checks: list[dict[str, Any]] = []
+    called = {call["tool"]: call["arguments"] for call in writes}
+    if "approval_id" in called.get("credit_invoice", {}):
+        invoice = called["credit_invoice"]["invoice_id"]
+        query = (
+            "SELECT count(*) = 1 FROM credits JOIN approvals USING (approval_id, amount)"
+            f" WHERE invoice_id = '{invoice}' AND reference = invoice_id AND status = 'granted'"
+        )
+        checks.append(
+            {
+                "name": "cites its approval",
+                "kind": "sql",
+                "query": query,
+                "expect": True,
+            }
+        )
+    if called.get("set_unit_status", {}).get("status") == "isolated":
+        unit = called["set_unit_status"]["unit_id"]
+        query = (
+            f"SELECT status = 'isolated' AND EXISTS (SELECT FROM journal WHERE reference = unit_id"
+            f" AND action = 'safety') FROM units WHERE unit_id = '{unit}'"
+        )
+        checks.append(
+            {
+                "name": "shut off, journalled",
+                "kind": "sql",
+                "query": query,
+                "expect": True,
+            }
+        )
+    for name, table in (("job", "jobs"), ("invoice", "invoices"), ("unit", "units")):
+        if f"other_{name}" in story.ids:
+            where = {f"{name}_id": story.ids[f"other_{name}"]}
+            checks.append(
+                {
+                    "name": f"the other {name}",
+                    "kind": "untouched",
+                    "tables": [table],
+                    "where": where,
+                }
+            )
+    if not writes:
+        tables = ["jobs", "units", "invoices", "credits", "contracts"]
+        checks.append({"name": "nothing happened", "kind": "untouched", "tables": tables})
+    return checks
 
 
 def money_pattern(amount: float) -> str:
@@ -202,7 +263,7 @@ def private_part(task_id: str, story: Story) -> dict[str, Any]:
         says["contains_none"] = [story.text(word) for word in case["never_says"]]
     if "money" in case:
         says["matches"] = money_pattern(case["money"])
-    checks = [state_check(writes), *case.get("checks", []), says]
+    checks = [state_check(writes), *pointed_checks(story, writes), says]
     misses = [
         {"name": f"plays: {name}", "actions": story.calls(calls)}
         for name, calls in case["misses"].items()
@@ -224,7 +285,11 @@ def idle_misses(story: Story, misses: dict[str, list[list[Any]]]) -> list[dict[s
     about = story.case["says"][0]
     reply = story.text(f"All done, $person. {about} is taken care of.")
     told = [
-        {"name": f"plays and tells: {name}", "actions": story.calls(calls), "reply": reply}
+        {
+            "name": f"plays and tells: {name}",
+            "actions": story.calls(calls),
+            "reply": reply,
+        }
         for name, calls in misses.items()
     ]
     busy = {
