@@ -13,7 +13,7 @@ from envfarm_cli.commands_stack import (
     StateDirOption,
 )
 from envfarm_cli.demo.learning import learning_demo
-from envfarm_cli.demo.recipe import MOST_MINUTES, DemoRecipe
+from envfarm_cli.demo.recipe import DOMAIN, MOST_MINUTES, DemoRecipe
 from envfarm_cli.demo.scripted import scripted_demo
 from envfarm_cli.domain_files import find_tasks
 from envfarm_cli.failure import BadInput
@@ -78,7 +78,7 @@ def demo(
     Example: [b]envfarm demo --seed 2[/b]
     """
     out = Output(json)
-    find_tasks(domains)
+    find_tasks(domains, "" if scripted else DOMAIN)
     if not recipe.is_file():
         raise BadInput(
             f"there is no learner's configuration at {recipe}",

@@ -14,6 +14,7 @@ from envfarm_cli.campaign.recipe import Part, Recipe
 from envfarm_cli.learner_config import Overrides
 from envfarm_cli.proofs import domains_hash
 
+DOMAIN = "counter"
 FULL_MINUTES = 20.0
 MOST_MINUTES = 240.0
 
@@ -102,8 +103,8 @@ class DemoRecipe(Recipe):
                 "seed": seed,
                 "minutes": minutes,
                 "control": control,
-                "domain": "counter",
-                "content": domains_hash(domains / "counter"),
+                "domain": DOMAIN,
+                "content": domains_hash(domains / DOMAIN),
                 "learner": str(learner),
                 "learner_content": bytes_hash(learner.read_bytes()),
                 "max_tokens": 1024,
