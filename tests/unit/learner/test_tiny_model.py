@@ -1,10 +1,15 @@
 """The tiny model: what its tokenizer does to digits and control tokens, and that it is repeatable."""
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from transformers import AutoConfig, AutoTokenizer
+import torch
+from transformers import AutoConfig, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
+from learner import copying
+from learner.copying import teach_copying
 from learner.tiny_model import CONTROL, MARKS, train_tokenizer, write
 
 TEXT = ["Order 4711 was refunded 12.50; the customer said thanks.\n" * 20]
@@ -58,3 +63,37 @@ def test_equal_inputs_give_equal_files_and_another_seed_other_weights(folder: Pa
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
     weights = "model.safetensors"
     assert (folder / weights).read_bytes() != (tmp_path / "other" / weights).read_bytes()
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_taught_to_copy_it_knows_what_follows_in_a_string_that_it_has_seen():
+    torch.manual_seed(3)
+    config = Qwen3Config(
+        vocab_size=8,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+    )
+    model = Qwen3ForCausalLM(config)
+    assert teach_copying(model, [0, 1, 2, 3], 1, seed=3) > 1.3
+    assert teach_copying(model, [0, 1, 2, 3], 150, seed=3) < 0.8 < math.log(4)
+
+
+def test_lines_repeat_a_string_and_only_the_repetition_is_learned():
+    ids, repeated = copying._lines(torch.arange(50), torch.Generator().manual_seed(1))
+    for line, where in zip(ids.tolist(), repeated.tolist(), strict=True):
+        start = where.index(True) - 1
+        assert line[start : start + copying.LENGTH] == line[: copying.LENGTH]
+        assert sum(where) == copying.LENGTH - 1
+        assert copying.LENGTH <= start <= copying.LENGTH + copying.LONGEST_GAP
