@@ -19,6 +19,15 @@ FULL_MINUTES = 20.0
 MOST_MINUTES = 240.0
 
 
+class FirstModel(Part):
+    """What the demonstration begins with."""
+
+    vocabulary: int = Field(ge=300)
+    """Most entries of the tokenizer; each word of the domain is one."""
+    copying_steps: int = Field(ge=0)
+    """Steps on random strings, without which copying an id takes most of the warm start."""
+
+
 class Demonstrations(Part):
     """Conversations that are played from plans, right and nearly right ones, and recorded."""
 
@@ -84,6 +93,7 @@ class DemoRecipe(Recipe):
     """Longest conversation."""
     concurrency: int
     """Attempts at once."""
+    first_model: FirstModel
     demonstrations: Demonstrations
     warm_start: WarmStart
     probe: Probe
@@ -109,6 +119,7 @@ class DemoRecipe(Recipe):
                 "learner_content": bytes_hash(learner.read_bytes()),
                 "max_tokens": 1024,
                 "concurrency": 64,
+                "first_model": {"vocabulary": 768, "copying_steps": 300},
                 "demonstrations": {"per_task": 8, "copies": 8},
                 "warm_start": {
                     "steps": _at_least(20, 600 * share),
@@ -143,12 +154,22 @@ class DemoRecipe(Recipe):
             "GATEWAY_CONCURRENCY": str(self.concurrency),
         }
 
+    def layout(self) -> dict[str, str | int]:
+        """Of the lines in both kinds of training: the system prompt, two thirds of each
+        conversation, stands once in a row of some 36."""
+        return {
+            "layout": "shared",
+            "micro_batch_tokens": 16 * self.max_tokens,
+            "logits_at_once": 1 << 20,
+        }
+
     def learner_overrides(self) -> Overrides:
         """What the learner's configuration takes from this recipe."""
         return {
             "": {"seed": self.seed},
             "run": {"checkpoint_every": 5, "keep_weights": 4},
             "model": {"max_tokens": self.max_tokens},
+            "batch": self.layout(),
             # Groups that were delivered wait for their checkpoint.
             "stream": {"retained_groups": 5 * self.train.groups_per_update + 32},
             "optimizer": {"lr": self.train.lr},

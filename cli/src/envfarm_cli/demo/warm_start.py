@@ -37,6 +37,8 @@ def make_model(stack: Stack, folder: Path, recipe: DemoRecipe, domains: Path) ->
         [
             *(sys.executable, "-m", "learner.tiny_model"),
             *("--out", folder, "--seed", str(recipe.seed), "--text", text),
+            *("--vocabulary", str(recipe.first_model.vocabulary)),
+            *("--copying-steps", str(recipe.first_model.copying_steps)),
         ],
         env=service_specs.base_env(stack.state),
         log=stack.state.log("tiny-model"),
@@ -131,12 +133,7 @@ def warm_start(
                 "rewards": "all",
                 "weight": 1.0,
             },
-            "batch": {
-                "layout": "packed",
-                "micro_batch_tokens": 1200,
-                "logits_at_once": 1 << 20,
-                "conversations": wanted.batch,
-            },
+            "batch": {**recipe.layout(), "conversations": wanted.batch},
             "optimizer": {
                 "kind": "adamw",
                 "lr": wanted.lr,
