@@ -15,6 +15,8 @@ from envfarm_cli.learner_config import Overrides
 from envfarm_cli.proofs import domains_hash
 
 DOMAIN = "counter"
+VOCABULARY = 768
+"""As top_k it leaves nothing out: then the engine samples from what the learner computes."""
 FULL_MINUTES = 20.0
 MOST_MINUTES = 240.0
 
@@ -119,7 +121,7 @@ class DemoRecipe(Recipe):
                 "learner_content": bytes_hash(learner.read_bytes()),
                 "max_tokens": 1024,
                 "concurrency": 64,
-                "first_model": {"vocabulary": 768, "copying_steps": 300},
+                "first_model": {"vocabulary": VOCABULARY, "copying_steps": 300},
                 "demonstrations": {"per_task": 8, "copies": 8},
                 "warm_start": {
                     "steps": _at_least(20, 600 * share),
@@ -136,7 +138,7 @@ class DemoRecipe(Recipe):
                     "staleness": 1,
                     "max_replacements": 18 if share >= 0.5 else 6,
                 },
-                "sampling": {"temperature": 1.0, "top_k": 512, "top_p": 1.0},
+                "sampling": {"temperature": 1.0, "top_k": VOCABULARY, "top_p": 1.0},
             },
         )
 
