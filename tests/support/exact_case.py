@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn.functional import rms_norm
 from transformers import PreTrainedModel, Qwen3_5TextConfig, Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM, Qwen3RMSNorm
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5ForCausalLM
@@ -53,16 +55,9 @@ def hybrid(seed: int = 3) -> PreTrainedModel:
     return Qwen3_5ForCausalLM(config)
 
 
-def doubled(model: PreTrainedModel) -> PreTrainedModel:
-    """In float64 throughout: transformers' norm goes through float32, torch's does not."""
-    model = model.double()
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if isinstance(child, Qwen3RMSNorm):
-                norm = torch.nn.RMSNorm(len(child.weight), child.variance_epsilon)
-                norm.weight = child.weight
-                setattr(parent, name, norm)
-    return model
+def norm_in_its_own_precision(norm: Qwen3RMSNorm, hidden: Tensor) -> Tensor:
+    """What `Qwen3RMSNorm.forward` should be for float64: its own goes through float32."""
+    return rms_norm(hidden, norm.weight.shape, norm.weight, norm.variance_epsilon)
 
 
 def save(model: PreTrainedModel, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""`python -m learner train --config FILE [--set section.key=value …]`.
+"""`python -m learner train|check --config FILE [--set section.key=value …]`, and `export`.
 
 SIGTERM and SIGINT end the run between two updates, after a checkpoint; exit status 0. A second
 signal ends the process at once, which loses nothing that a checkpoint holds. Errors with a name are
@@ -6,11 +6,11 @@ one line on stderr and exit status 1; 2 is a wrong command line.
 """
 
 import argparse
-import os
-import sys
+import json
 from pathlib import Path
 
 from learner import command_end, config
+from learner.command_end import results_only
 from learner.signals import stop_on_signals
 
 
@@ -19,6 +19,12 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train until run.updates")
     check = commands.add_parser("check", help="print the recipe's hash and what it is made of")
+    export = commands.add_parser(
+        "export", help="write a checkpoint as a folder that engines load; prints where, as JSON"
+    )
+    export.add_argument("--run", type=Path, required=True, help="the run's folder")
+    export.add_argument("--out", type=Path, required=True, help="a new folder")
+    export.add_argument("--checkpoint", help="its name; the newest without it")
     for command in (train, check):
         command.add_argument("--config", type=Path, required=True, help="a TOML file")
         command.add_argument(
@@ -29,16 +35,25 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _command(options: argparse.Namespace) -> None:
+    if options.command == "export":
+        _export(options)
+        return
     resolved = config.load(options.config, options.set)
     if options.command == "check":
         print(resolved.described())
         return
     stop = stop_on_signals()
-    # Libraries and the compilers they start print to stdout; ours is for results.
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    results_only()
     from learner import session  # torch and DeepSpeed take seconds to import
 
     session.run(resolved, stop)
+
+
+def _export(options: argparse.Namespace) -> None:
+    with results_only() as results:
+        from learner.export import export
+
+        print(json.dumps(export(options.run, options.out, options.checkpoint)), file=results)
 
 
 if __name__ == "__main__":

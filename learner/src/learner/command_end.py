@@ -1,8 +1,10 @@
 """How a command of the learner ends: a status, and one line on stderr for what has a name."""
 
 import errno
+import os
 import sys
 from collections.abc import Callable
+from typing import TextIO
 
 from envfarm.errors import EnvfarmError
 
@@ -26,3 +28,10 @@ def run(command: Callable[[], None]) -> int:
         )
         return 1
     return 0
+
+
+def results_only() -> TextIO:
+    """What stdout was: libraries and the compilers they start print there, ours is for results."""
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return results

@@ -47,7 +47,7 @@ def deepspeed_config(model: Model, optimizer: Optimizer) -> dict[str, Any]:
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
         "managed_gradient_accumulation": False,
-        # Stage 0 clips in a hook of ours, in the gradients' own precision.
+        # Stage 0 reduces and clips in a hook of ours, in the gradients' own precision.
         "gradient_clipping": optimizer.grad_norm if model.zero_stage else 0.0,
         "zero_optimization": zero,
         "bf16": {"enabled": model.dtype == "bfloat16"},
@@ -77,12 +77,14 @@ class TrainerEngine:
             weight_decay=optimizer.weight_decay,
         )
         if model.zero_stage == 0:
-            self._adamw.register_step_pre_hook(self._clip)
+            self._adamw.register_step_pre_hook(self._reduce_and_clip)
         self._deepspeed: Any = deepspeed.initialize(
             model=TokenScorer(self.model, layout.logits_at_once),
             optimizer=self._adamw,  # pyright: ignore[reportArgumentType]
             config=deepspeed_config(model, optimizer),
         )[0]
+        if model.zero_stage == 0:
+            self._deepspeed.enable_backward_allreduce = False  # the hook does it, in any dtype
         # Gradient checkpointing works in training mode only; without dropout the modes agree.
         self._deepspeed.train()
 
@@ -175,9 +177,10 @@ class TrainerEngine:
         if path is None:
             raise CheckpointError(f"DeepSpeed found no checkpoint in {folder}")
 
-    def _clip(self, *_: object) -> None:
-        """Before AdamW moves, on reduced gradients: raising here leaves the model untouched."""
+    def _reduce_and_clip(self, *_: object) -> None:
+        """Just before AdamW moves: raising here leaves the model untouched."""
         parameters = [p for p in self.model.parameters() if p.grad is not None]
+        process_group.average_gradients(parameters)
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])  # pyright: ignore
         self._norm = float(norm)
         if not math.isfinite(self._norm):

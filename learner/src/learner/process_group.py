@@ -101,6 +101,20 @@ def broadcast(values: NDArray) -> NDArray:
     return tensor.numpy()
 
 
+def average_gradients(parameters: list[torch.nn.Parameter]) -> None:
+    """Replace every gradient by its mean over the ranks, all in one message a dtype."""
+    if ranks() == 1:
+        return
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    for dtype in dict.fromkeys(gradient.dtype for gradient in gradients):
+        some = [gradient for gradient in gradients if gradient.dtype == dtype]
+        flat = torch.cat([gradient.flatten() for gradient in some])
+        dist.all_reduce(flat)
+        flat /= ranks()
+        for gradient, mean in zip(some, flat.split([g.numel() for g in some]), strict=True):
+            gradient.copy_(mean.view_as(gradient))
+
+
 @contextmanager
 def attributed() -> Iterator[None]:
     """A collective that another rank did not take part in is that rank's end, said in one line."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from transformers import AttentionInterface, PreTrainedModel
+from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from learner import attention
 from learner.algorithm.loss import Tokens, share
@@ -48,9 +49,16 @@ def recipe(**changes) -> dict:
     return {**PLAIN, **changes}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def double_norms():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Qwen3RMSNorm, "forward", exact_case.norm_in_its_own_precision)
+        yield
+
+
 @pytest.fixture(scope="module")
 def model() -> PreTrainedModel:
-    return exact_case.doubled(exact_case.qwen3())
+    return exact_case.qwen3().double()
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,6 @@ step.
 """
 
 import argparse
-import os
-import sys
 from pathlib import Path
 
 from learner import command_end
@@ -35,9 +33,7 @@ def _train(path: Path, overrides: list[str]) -> None:
 
     config = load_as(Config, path, overrides)
     stop = stop_on_signals()
-    results = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    # Libraries and the compilers they start print to stdout; ours is for results.
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    results = command_end.results_only()
     from learner.sft import loop  # torch and DeepSpeed take seconds to import
 
     summary = loop.run(config, stop)
