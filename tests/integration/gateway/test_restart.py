@@ -40,6 +40,7 @@ async def test_a_stopped_gateway_leaves_no_episode_and_goes_on_later(
     await it.gateway.submit("job", [TASK], groups_per_task=2, group_size=2)
     wait_until(lambda: len(it.engine.requests) >= 2)
     assert it.gateway.stop() == 0
+    assert '"level": "error"' not in it.gateway.log()
     async with env_server.client() as client:
         assert (await client.capacity()).live_episodes <= before
     it.engine.delay = 0.0

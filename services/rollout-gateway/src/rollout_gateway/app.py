@@ -81,6 +81,7 @@ async def serve(settings: Settings) -> None:
         await rpc.stop(grace=1.0)
         await scheduler.close()
         supervisor.cancel()
+        await asyncio.gather(supervisor, return_exceptions=True)
         await web.stop()
         await parts.environment.close()
         await parts.grader.close()
