@@ -35,9 +35,9 @@ _SIZES: dict[str, Any] = dict(
 )
 
 
-def qwen3(seed: int = 3) -> PreTrainedModel:
+def qwen3(seed: int = 3, vocabulary: int = VOCABULARY) -> PreTrainedModel:
     torch.manual_seed(seed)
-    return Qwen3ForCausalLM(Qwen3Config(**_SIZES))
+    return Qwen3ForCausalLM(Qwen3Config(**{**_SIZES, "vocab_size": vocabulary}))
 
 
 def hybrid(seed: int = 3) -> PreTrainedModel:
