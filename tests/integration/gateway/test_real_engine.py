@@ -28,6 +28,9 @@ with torch.no_grad():
 print(json.dumps(p.gather(1, ids[0, 1:, None])[:, 0].tolist()))
 """
 
+pytestmark = pytest.mark.timeout(900)
+"""A vLLM starts in half a minute, and in minutes where others use the cores."""
+
 
 def make_model(folder: Path, seed: int) -> Path:
     texts = [str(DOMAINS / "orders/world/policy.md")]
