@@ -6,6 +6,7 @@ from typer.exceptions import TyperException
 from envfarm_cli import failure
 from envfarm_cli.bench.commands import app as bench_app
 from envfarm_cli.commands_attempts import app as attempts_app
+from envfarm_cli.commands_checkpoint import app as checkpoint_app
 from envfarm_cli.commands_compare import compare_
 from envfarm_cli.commands_demo import DEMO_EXIT_CODES, demo
 from envfarm_cli.commands_episode import app as episode_app
@@ -57,6 +58,7 @@ app.add_typer(tasks_app, name="tasks")
 app.add_typer(attempts_app, name="attempts")
 app.add_typer(judge_app, name="judge")
 app.add_typer(bench_app, name="bench")
+app.add_typer(checkpoint_app, name="checkpoint")
 app.add_typer(episode_app, name="episode")
 app.add_typer(verdict_app, name="verdict")
 

@@ -112,6 +112,7 @@ class TrainerEngine:
             micro_batch.targets.to(device),
             entropy,
             micro_batch.shared,
+            micro_batch.most_targets,
         )
 
     def backward(self, loss: Tensor) -> None:

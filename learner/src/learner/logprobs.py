@@ -33,10 +33,12 @@ class TokenScorer(nn.Module):
         targets: Tensor,
         entropy: Entropy,
         shared_length: int = 0,
+        most_targets: int = 0,
     ) -> Tensor:
         """[2, N]: raw log p(target), and the entropy of the distribution it was drawn from, in
         nats (zeros when off). `line_lengths` is None for padded rows; `shared_length` is where
-        they start in a row that begins with what they share."""
+        they start in a row that begins with what they share; `most_targets` is N of the rank that has
+        most in this turn."""
         body: nn.Module = self.language_model.model  # pyright: ignore[reportAssignmentType]
         known = (
             {}
@@ -49,17 +51,21 @@ class TokenScorer(nn.Module):
         hidden = body(
             input_ids=token_ids, position_ids=positions, use_cache=False, **known
         ).last_hidden_state.flatten(0, 1)  # [B·T, H]
-        if not len(targets):
-            # Touches every parameter with weight zero, so that ranks stay in step.
-            return (self._score(hidden[:1], token_ids[0, :1], "off") * 0)[:, :0]
-        picked = hidden[predicts]  # [N, H]
         tile = max(1, self.logits_at_once // self.language_model.config.vocab_size)  # pyright: ignore
+        picked = hidden[predicts].split(tile) if len(targets) else ()  # of [n, H]
         parts = [
-            checkpoint(self._score, picked[i : i + tile], targets[i : i + tile], entropy,
-                       use_reentrant=False)
-            for i in range(0, len(targets), tile)
-        ]  # fmt: skip
-        return torch.cat(parts, dim=1)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            checkpoint(self._score, some, wanted, entropy, use_reentrant=False)
+            for some, wanted in zip(picked, targets.split(tile), strict=False)
+        ]
+        # Every call of a sharded output layer is a collective, and without a target the graph must
+        # still reach every parameter: tiles with weight zero keep ranks in step.
+        idle = max(1, -(-most_targets // tile)) - len(parts)
+        nothing = [
+            checkpoint(self._score, hidden[:1], token_ids[0, :1], "off", use_reentrant=False)
+            for _ in range(idle)
+        ]
+        empty = [(part * 0)[:, :0] for part in nothing]  # pyright: ignore
+        return torch.cat([*parts, *empty], dim=1)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
     def _score(self, hidden: Tensor, targets: Tensor, entropy: Entropy) -> Tensor:
         head: nn.Module = self.language_model.lm_head  # pyright: ignore[reportAssignmentType]

@@ -14,7 +14,7 @@ others runs it, so that collectives match.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ class MicroBatch:
     advantages: Tensor  # [N] float64
     old_logprobs: Tensor  # [N] float32
     versions: Tensor  # [N] long
+    most_targets: int = 0  # the largest N of the ranks' micro-batches in the same turn
 
     @property
     def tokens(self) -> int:
@@ -60,7 +61,12 @@ def split(
     parts = _packed_parts(ordered, tokens, ranks) if packed else _padded_parts(ordered, tokens)
     made = [_pack(part, shared=shared) if packed else _pad(part) for part in parts]
     made += [_pack([])] * (-len(made) % ranks or (0 if made else ranks))
-    return [made[rank::ranks] for rank in range(ranks)]
+    turns = [made[i : i + ranks] for i in range(0, len(made), ranks)]
+    most = [max(len(part.targets) for part in turn) for turn in turns]
+    return [
+        [replace(turn[rank], most_targets=n) for turn, n in zip(turns, most, strict=True)]
+        for rank in range(ranks)
+    ]
 
 
 def _packed_parts(ordered: list[Line], tokens: int, ranks: int) -> list[list[Line]]:

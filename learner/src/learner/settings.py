@@ -57,6 +57,12 @@ def declare_local_rank() -> None:
     os.environ.setdefault("LOCAL_RANK", "0")
 
 
+def environment_of_a_child() -> dict[str, str]:
+    """Ours, without what makes a process a rank."""
+    ranks = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    return {name: value for name, value in os.environ.items() if name not in ranks}
+
+
 def find_built_ops() -> None:
     """Point torch at the C++ ops that set-up built into this virtual environment, and at ninja,
     which it asks before it loads one; whoever set TORCH_EXTENSIONS_DIR is left alone."""

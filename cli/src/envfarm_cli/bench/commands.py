@@ -5,6 +5,7 @@ import typer
 from envfarm_cli.bench.env import env
 from envfarm_cli.bench.gateway import gateway
 from envfarm_cli.bench.grader import grader
+from envfarm_cli.bench.learner import learner
 from envfarm_cli.bench.select import select_
 from envfarm_cli.output import EXIT_CODES
 
@@ -16,6 +17,7 @@ app = typer.Typer(
 app.command(epilog=EXIT_CODES)(env)
 app.command(epilog=EXIT_CODES)(gateway)
 app.command(epilog=EXIT_CODES)(grader)
+app.command(epilog=EXIT_CODES)(learner)
 app.command("select", epilog=EXIT_CODES)(select_)
 
 

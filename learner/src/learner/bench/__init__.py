@@ -1,0 +1,1 @@
+"""`python -m learner.bench`: the learner beside the bare model, on this machine."""
