@@ -2,8 +2,9 @@
 
 A family is one way in which a request must end, with the range of records that lead there. Each of
 its tasks has a job of its own, so held-out tasks are about other records than training ones.
-`python domains/counter/families.py` writes world/seed.sql, world/tasks, user and private; `--check`
-fails when what is committed differs. What people say is in words.yaml.
+`python domains/counter/families.py` writes world/seed.sql, world/tasks, user and private beside it;
+`--check` fails when what is committed differs, and a copy may have more training tasks: the
+held-out ones stay as they are. What people say is in words.yaml.
 """
 
 import argparse
@@ -22,6 +23,8 @@ SEED = 20260504
 TODAY = date(2026, 5, 4)
 TRAIN_TASKS, EVAL_TASKS = 6, 4
 """Of each family."""
+MOST_TRAIN_TASKS = 50
+"""Each task needs a job of its own, and there are 900 ids."""
 WORDINGS = 8
 """Openings of each request in words.yaml."""
 JOB_LETTERS = "DEFGHJKLMN"
@@ -225,8 +228,9 @@ class World:
     """Stock by part."""
 
 
-def draw_world(rng: random.Random, names: list[str]) -> World:
-    """Every record of the domain, the same for the same state of `rng`."""
+def draw_world(names: list[str], train_tasks: int) -> World:
+    """Every record of the domain. More training tasks add records and change no other."""
+    rng = random.Random(SEED)
     jobs = [f"{letter}{number}" for letter in JOB_LETTERS for number in range(10, 100)]
     rng.shuffle(jobs)
     parts = {f"P{number}": max(0, rng.randint(-7, 8)) for number in range(10, 50)}
@@ -234,11 +238,16 @@ def draw_world(rng: random.Random, names: list[str]) -> World:
     pool = Pool(names, others, parts)
     fillers = [draw(FILLER, rng, job, pool, 0) for job in others]
     tasks: list[Task] = []
-    for family in FAMILIES:
-        for split, count in (("train", TRAIN_TASKS), ("eval", EVAL_TASKS)):
-            for number, wording in enumerate(rng.sample(range(WORDINGS), count), 1):
-                record = draw(family, rng, jobs.pop(), pool, wording)
-                tasks.append(Task(f"{family.slug}-{split}-{number}", split, family, record))
+    for split, count in (("eval", EVAL_TASKS), ("train", train_tasks)):
+        for number in range(1, count + 1):
+            for family in FAMILIES:
+                slug = f"{family.slug}-{split}-{number}"
+                wordings = random.Random(f"{SEED} {family.slug} {split}").sample(
+                    range(WORDINGS), WORDINGS
+                )
+                own = random.Random(f"{SEED} {slug}")
+                record = draw(family, own, jobs.pop(), pool, wordings[(number - 1) % WORDINGS])
+                tasks.append(Task(slug, split, family, record))
     return World(tasks, fillers, parts)
 
 
@@ -258,8 +267,8 @@ def seed_sql(world: World, words: dict[str, Any]) -> str:
         ],
         **{table: [] for table in ("jobs", "payments", "releases", "events")},
     }
-    for index, record in enumerate(records):
-        device = words["devices"][index * 5 % len(words["devices"])]
+    for record in records:
+        device = words["devices"][int(record.job[1:]) % len(words["devices"])]
         _add_job(rows, record, ids[record.owner], device)
     statements = [_insert(table, values) for table, values in rows.items()]
     return "-- Written by families.py; the counter on 4 May 2026.\n\n" + "\n".join(statements)
@@ -342,10 +351,10 @@ def parts_of(task: Task, words: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def files() -> Iterator[tuple[Path, str]]:
+def files(train_tasks: int) -> Iterator[tuple[Path, str]]:
     """Every file that is written, with its text."""
     words = yaml.safe_load((ROOT / "words.yaml").read_text())
-    world = draw_world(random.Random(SEED), words["names"])
+    world = draw_world(words["names"], train_tasks)
     yield ROOT / "world/seed.sql", seed_sql(world, words)
     for task in world.tasks:
         for folder, content in parts_of(task, words).items():
@@ -356,7 +365,16 @@ def files() -> Iterator[tuple[Path, str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare with the committed files")
-    check, wanted = parser.parse_args().check, dict(files())
+    parser.add_argument(
+        "--train-tasks",
+        type=int,
+        choices=range(1, MOST_TRAIN_TASKS + 1),
+        default=TRAIN_TASKS,
+        metavar=f"1..{MOST_TRAIN_TASKS}",
+        help=f"training tasks of each family; {TRAIN_TASKS} are committed",
+    )
+    options = parser.parse_args()
+    check, wanted = options.check, dict(files(options.train_tasks))
     known = {path for part in PARTS for path in (ROOT / part).glob("*.yaml")}
     different = sorted(
         path for path, text in wanted.items() if not path.exists() or path.read_text() != text

@@ -1,5 +1,6 @@
 """A domain's three parts: each task has one of each, and no part holds another's secrets."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,16 @@ def test_a_domain_with_families_is_what_they_write(domain: str):
     script = DOMAINS / domain / "families.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_more_training_tasks_of_the_counter_change_no_other_task(tmp_path: Path):
+    for name in ("families.py", "words.yaml"):
+        shutil.copy(DOMAINS / "counter" / name, tmp_path / name)
+    subprocess.run([sys.executable, tmp_path / "families.py", "--train-tasks", "7"], check=True)
+    assert len(list((tmp_path / "private").iterdir())) == len(slugs("counter", "private")) + 14
+    for part in PARTS.values():
+        for path in (DOMAINS / "counter" / part).iterdir():
+            assert (tmp_path / part / path.name).read_text() == path.read_text()
 
 
 def test_the_counter_trains_and_evaluates_every_workflow_on_records_of_its_own():
