@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +18,7 @@ from envfarm_cli.demo.context import DemoContext
 from envfarm_cli.demo.experiment import evaluate_suite, probe_and_select, train_policy
 from envfarm_cli.demo.preparation import prove, start, warm_up
 from envfarm_cli.demo.recipe import DemoRecipe
-from envfarm_cli.failure import BadInput
+from envfarm_cli.failure import BadInput, Failure
 from envfarm_cli.output import Output, plain
 from envfarm_cli.service_specs import StackOptions
 from envfarm_cli.stack import Stack
@@ -56,7 +58,9 @@ def learning_demo(
             DemoContext(
                 recipe=recipe,
                 path=folder.path,
-                domains=shelf(folder.path, domains, recipe.domain),
+                domains=shelf(
+                    folder.path, domains, recipe.domain, recipe.train_tasks_of_a_workflow
+                ),
                 stages=stages,
                 narration=narration,
             )
@@ -64,14 +68,27 @@ def learning_demo(
         return conclude(stages, folder, recipe, runs, narration, proof)
 
 
-def shelf(folder: Path, domains: Path, domain: str) -> Path:
-    """A copy of the one domain, so that services start fast and a resumed demo finds what it knew."""
+def shelf(folder: Path, domains: Path, domain: str, train_tasks: int) -> Path:
+    """A copy of the one domain, so that services start fast and a resumed demo finds what it knew.
+
+    The copy has more training tasks than the repository keeps; the held-out ones are the same.
+    """
     path = folder / "domains"
     if not path.exists():
         copy = folder / f".domains.{os.getpid()}"
         shutil.copytree(
             domains / domain, copy / domain, ignore=shutil.ignore_patterns("__pycache__")
         )
+        script = copy / domain / "families.py"
+        done = subprocess.run(
+            [sys.executable, script, "--train-tasks", str(train_tasks)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise Failure(f"{script} wrote no tasks: {reason}")
         copy.rename(path)
     return path
 

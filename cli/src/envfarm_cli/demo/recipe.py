@@ -87,6 +87,8 @@ class DemoRecipe(Recipe):
     domain: str
     content: str
     """Hash of the domain's files and of the grader."""
+    train_tasks_of_a_workflow: int = Field(ge=1, le=50)
+    """Of few a policy learns the tasks by heart instead of the rules."""
     learner: str
     """Path of the learner's configuration that `learner_overrides` changes."""
     learner_content: str
@@ -117,12 +119,13 @@ class DemoRecipe(Recipe):
                 "control": control,
                 "domain": DOMAIN,
                 "content": domains_hash(domains / DOMAIN),
+                "train_tasks_of_a_workflow": 24 if share >= 0.5 else 6,
                 "learner": str(learner),
                 "learner_content": bytes_hash(learner.read_bytes()),
                 "max_tokens": 1024,
                 "concurrency": 64,
                 "first_model": {"vocabulary": VOCABULARY, "copying_steps": 300},
-                "demonstrations": {"per_task": 8, "copies": 8},
+                "demonstrations": {"per_task": 4 if share >= 0.5 else 8, "copies": 4},
                 "warm_start": {
                     "steps": _at_least(20, 600 * share),
                     "batch": 32 if share >= 0.5 else 8,
