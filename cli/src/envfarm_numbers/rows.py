@@ -4,8 +4,10 @@ A campaign is one file, or a folder that holds one, or else all files of that na
 last line without its end is one that is being written; it is counted and left out.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -15,7 +17,11 @@ from envfarm.errors import ConfigError
 
 FILE_NAME = "attempts.jsonl"
 _HINTS = get_type_hints(AttemptRow)
+_BLOCK_LINES = 128
+"""Few enough that a block stays in the cache from its reading to its sums."""
 _BUFFER_BYTES = 1 << 20
+_MOST = 1 << 53
+"""No number of a row is larger: it could not be told from its neighbour elsewhere."""
 _NEWLINE = ord("\n")
 
 
@@ -50,38 +56,71 @@ class LineReader:
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(record)
         self.unfinished = 0
 
-    def read(self, path: Path) -> Iterator[tuple[int, Any]]:
-        """(line number, record); ConfigError names the line that is no attempt row."""
-        decode, number, line = self._decoder.decode, 0, b""
-        with path.open("rb", buffering=_BUFFER_BYTES) as source:
-            try:
-                for line in source:
-                    if line[-1] != _NEWLINE:
+    def blocks(self, path: Path) -> Iterator[tuple[int, list[Any]]]:
+        """(number of its first line, records) in pieces; ConfigError names the line that is no row."""
+        number = 1
+        try:
+            with path.open("rb", buffering=_BUFFER_BYTES) as source:
+                while lines := list(islice(source, _BLOCK_LINES)):
+                    if number == 1 and lines[0][-1] == _NEWLINE:
+                        AttemptRow.from_json(lines[0].decode(), f"{path}:1")
+                    if lines[-1][-1] != _NEWLINE:
                         self.unfinished += 1
-                        return
-                    number += 1
-                    if number == 1:
-                        AttemptRow.from_json(line.decode(), f"{path}:1")
-                    yield number, decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise _refusal(f"{path}:{max(1, number)}", line, str(error)) from error
+                        lines.pop()
+                    yield number, self._decoded(path, number, lines)
+                    number += len(lines)
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path}:1: {error}") from error
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+
+    def numbered(self, path: Path) -> Iterator[tuple[int, Any]]:
+        """(line number, record)."""
+        for first, records in self.blocks(path):
+            yield from enumerate(records, first)
+
+    def _decoded(self, path: Path, first: int, lines: list[bytes]) -> list[Any]:
+        decode = self._decoder.decode
+        try:
+            return list(map(decode, lines))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            for number, line in enumerate(lines, first):
+                try:
+                    decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    raise _refusal(f"{path}:{number}", line, str(error)) from error
+            raise
 
 
 def files_of(path: Path) -> list[Path]:
-    """The row files of a campaign in path order; ConfigError when there is none."""
-    if (path / FILE_NAME).is_file():
-        return [path / FILE_NAME]
-    if path.is_dir():
-        found = sorted(path.rglob(FILE_NAME))
-        if not found:
-            raise ConfigError(
-                f"{path}: no {FILE_NAME} in this folder",
-                hint="name the folder of a probe, evaluation or training job, or the file itself",
-            )
-        return found
-    if not path.exists():
-        raise ConfigError(f"{path}: there is no such file or folder")
-    return [path]
+    """The row files of a campaign in path order; ConfigError when there is none.
+
+    A folder with a row file is that file alone: what lies below is what it was made from.
+    """
+    try:
+        if not path.is_dir():
+            if not path.exists():
+                raise ConfigError(f"{path}: there is no such file or folder")
+            return [path]
+        found = sorted(_below(path))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be looked into: {error.strerror or error}") from error
+    if not found:
+        raise ConfigError(
+            f"{path}: no {FILE_NAME} in this folder",
+            hint="name the folder of a probe, evaluation or training job, or the file itself",
+        )
+    return found
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for where, names, files in os.walk(folder, onerror=refuse):
+        if FILE_NAME in files:
+            names.clear()
+            yield Path(where, FILE_NAME)
 
 
 def read_campaign(paths: Path | Iterable[Path]) -> Campaign:
@@ -94,7 +133,7 @@ def read_campaign(paths: Path | Iterable[Path]) -> Campaign:
     reader = LineReader(f.name for f in fields(AttemptRow))
     rewarded: dict[tuple[str, int], str] = {}
     for path in campaign.sources:
-        for number, record in reader.read(path):
+        for number, record in reader.numbered(path):
             row = AttemptRow(**msgspec.structs.asdict(record))
             where, key = f"{path}:{number}", (row.task_id, row.repetition, row.attempt)
             if key in campaign.places:
@@ -136,7 +175,7 @@ def _checked(name: str) -> Any:
     if name == "interface":
         return Literal[INTERFACES]  # pyright: ignore[reportInvalidTypeForm]
     kind = _HINTS[name]
-    return Annotated[int, msgspec.Meta(ge=0)] if kind is int else kind
+    return Annotated[int, msgspec.Meta(ge=0, le=_MOST)] if kind is int else kind
 
 
 def _refusal(where: str, line: bytes, reason: str) -> ConfigError:

@@ -145,3 +145,29 @@ def test_what_an_attempt_never_reached_leaves_no_identity(tmp_path):
     found = read_counts(path)
     assert len(found.identity["policy_hash"]) == 1
     assert found.tasks["orders/a"].task_hash == row("orders/a", 1).task_hash
+
+
+def test_blocks_of_rows_keep_their_line_numbers(tmp_path, reader, monkeypatch):
+    monkeypatch.setattr("envfarm_numbers.rows._BLOCK_LINES", 3)
+    rows = rows_of({"orders/a": (3, 5), "orders/b": (1, 5)})
+    write_rows(tmp_path / "1" / "attempts.jsonl", rows[:5])
+    path = write_rows(tmp_path / "2" / "attempts.jsonl", [*rows[5:], rows[6]])
+    assert refused(tmp_path, reader) == (
+        f"{path}:6: attempt 1 of repetition 1 of orders/b is already in {path}:2"
+    )
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:4]) + "{}\n")
+    assert refused(tmp_path, reader).startswith(f"{path}:5: missing keys")
+
+
+def test_a_number_too_large_to_be_a_count_is_refused(tmp_path, reader):
+    path = write_rows(tmp_path / "attempts.jsonl", [row("orders/a", 0), row("orders/a", 1)])
+    path.write_text(path.read_text().replace('"repetition": 1', '"repetition": 1' + "0" * 30))
+    assert refused(path, reader).startswith(f"{path}:2: ")
+
+
+def test_a_folder_that_cannot_be_read_is_one_line(tmp_path, reader):
+    assert "no such file or folder" in refused(tmp_path / "nowhere", reader)
+    (tmp_path / "attempts.jsonl").mkdir()
+    assert "cannot be read" in refused(tmp_path / "attempts.jsonl", reader) or "no attempts" in (
+        refused(tmp_path / "attempts.jsonl", reader)
+    )
