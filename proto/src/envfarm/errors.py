@@ -5,7 +5,8 @@
     │                        · TooLarge
     ├── EpisodeError         UnknownTask · BrokenWorld · UnknownEpisode · WrongState · LeaseExpired
     │                        · NoCapacity · DatabaseError · DeadlineError · DrainingError
-    ├── PolicyError          EngineError · VersionMismatch · PromptTooLong
+    ├── PolicyError          EngineError · VersionMismatch · PromptTooLong · EndpointBusy
+    │                        · EndpointRefused
     ├── UserModelError       the simulated user failed
     ├── GradingError         NoChecks · EvidenceError · GraderError · UnknownVerdict
     ├── StreamError          Redis; BadGroup
@@ -101,6 +102,12 @@ class VersionMismatch(PolicyError): ...
 class PromptTooLong(PolicyError): ...
 
 
+class EndpointBusy(PolicyError): ...
+
+
+class EndpointRefused(PolicyError): ...
+
+
 class UserModelError(EnvfarmError): ...
 
 
@@ -179,6 +186,12 @@ WIRE: dict[type[EnvfarmError], Wire] = {
         code=Code.ERROR_CODE_VERSION_MISMATCH, grpc=_S.FAILED_PRECONDITION, http=409
     ),
     PromptTooLong: Wire(code=Code.ERROR_CODE_PROMPT_TOO_LONG, grpc=_S.OUT_OF_RANGE, http=413),
+    EndpointBusy: Wire(
+        code=Code.ERROR_CODE_ENDPOINT_BUSY, grpc=_S.RESOURCE_EXHAUSTED, http=429, retryable=True
+    ),
+    EndpointRefused: Wire(
+        code=Code.ERROR_CODE_ENDPOINT_REFUSED, grpc=_S.FAILED_PRECONDITION, http=502
+    ),
     UserModelError: Wire(
         code=Code.ERROR_CODE_USER_MODEL, grpc=_S.UNAVAILABLE, http=502, retryable=True
     ),

@@ -24,6 +24,8 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_CODE_ENGINE: _ClassVar[ErrorCode]
     ERROR_CODE_VERSION_MISMATCH: _ClassVar[ErrorCode]
     ERROR_CODE_PROMPT_TOO_LONG: _ClassVar[ErrorCode]
+    ERROR_CODE_ENDPOINT_BUSY: _ClassVar[ErrorCode]
+    ERROR_CODE_ENDPOINT_REFUSED: _ClassVar[ErrorCode]
     ERROR_CODE_USER_MODEL: _ClassVar[ErrorCode]
     ERROR_CODE_NO_CHECKS: _ClassVar[ErrorCode]
     ERROR_CODE_EVIDENCE: _ClassVar[ErrorCode]
@@ -52,6 +54,8 @@ ERROR_CODE_DRAINING: ErrorCode
 ERROR_CODE_ENGINE: ErrorCode
 ERROR_CODE_VERSION_MISMATCH: ErrorCode
 ERROR_CODE_PROMPT_TOO_LONG: ErrorCode
+ERROR_CODE_ENDPOINT_BUSY: ErrorCode
+ERROR_CODE_ENDPOINT_REFUSED: ErrorCode
 ERROR_CODE_USER_MODEL: ErrorCode
 ERROR_CODE_NO_CHECKS: ErrorCode
 ERROR_CODE_EVIDENCE: ErrorCode

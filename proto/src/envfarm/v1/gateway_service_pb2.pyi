@@ -54,14 +54,26 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("in_service", "jobs", "engines")
+    __slots__ = ("in_service", "jobs", "engines", "chat")
     IN_SERVICE_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     ENGINES_FIELD_NUMBER: _ClassVar[int]
+    CHAT_FIELD_NUMBER: _ClassVar[int]
     in_service: _policy_pb2.PolicyVersion
     jobs: _containers.RepeatedCompositeFieldContainer[JobStatus]
     engines: _containers.RepeatedCompositeFieldContainer[EngineStatus]
-    def __init__(self, in_service: _Optional[_Union[_policy_pb2.PolicyVersion, _Mapping]] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., engines: _Optional[_Iterable[_Union[EngineStatus, _Mapping]]] = ...) -> None: ...
+    chat: ChatEndpointStatus
+    def __init__(self, in_service: _Optional[_Union[_policy_pb2.PolicyVersion, _Mapping]] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., engines: _Optional[_Iterable[_Union[EngineStatus, _Mapping]]] = ..., chat: _Optional[_Union[ChatEndpointStatus, _Mapping]] = ...) -> None: ...
+
+class ChatEndpointStatus(_message.Message):
+    __slots__ = ("url", "model", "sampling_hash")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_HASH_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    model: str
+    sampling_hash: str
+    def __init__(self, url: _Optional[str] = ..., model: _Optional[str] = ..., sampling_hash: _Optional[str] = ...) -> None: ...
 
 class EngineStatus(_message.Message):
     __slots__ = ("url", "healthy", "running")
@@ -74,7 +86,7 @@ class EngineStatus(_message.Message):
     def __init__(self, url: _Optional[str] = ..., healthy: _Optional[bool] = ..., running: _Optional[int] = ...) -> None: ...
 
 class SubmitJobRequest(_message.Message):
-    __slots__ = ("job_id", "run_id", "task_ids", "groups_per_task", "group_size", "publish", "keep_zero_variance", "kind", "seed", "slot_mode", "staleness", "groups_per_update", "updates", "policy", "share", "updates_per_version", "max_replacements")
+    __slots__ = ("job_id", "run_id", "task_ids", "groups_per_task", "group_size", "publish", "keep_zero_variance", "kind", "seed", "slot_mode", "staleness", "groups_per_update", "updates", "policy", "share", "updates_per_version", "max_replacements", "interface")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +104,7 @@ class SubmitJobRequest(_message.Message):
     SHARE_FIELD_NUMBER: _ClassVar[int]
     UPDATES_PER_VERSION_FIELD_NUMBER: _ClassVar[int]
     MAX_REPLACEMENTS_FIELD_NUMBER: _ClassVar[int]
+    INTERFACE_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     run_id: str
     task_ids: _containers.RepeatedScalarFieldContainer[str]
@@ -109,7 +122,8 @@ class SubmitJobRequest(_message.Message):
     share: int
     updates_per_version: int
     max_replacements: int
-    def __init__(self, job_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., groups_per_task: _Optional[int] = ..., group_size: _Optional[int] = ..., publish: _Optional[bool] = ..., keep_zero_variance: _Optional[bool] = ..., kind: _Optional[_Union[JobKind, str]] = ..., seed: _Optional[int] = ..., slot_mode: _Optional[_Union[_episode_pb2.SlotMode, str]] = ..., staleness: _Optional[int] = ..., groups_per_update: _Optional[int] = ..., updates: _Optional[int] = ..., policy: _Optional[_Union[_policy_pb2.PolicyVersion, _Mapping]] = ..., share: _Optional[int] = ..., updates_per_version: _Optional[int] = ..., max_replacements: _Optional[int] = ...) -> None: ...
+    interface: str
+    def __init__(self, job_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., groups_per_task: _Optional[int] = ..., group_size: _Optional[int] = ..., publish: _Optional[bool] = ..., keep_zero_variance: _Optional[bool] = ..., kind: _Optional[_Union[JobKind, str]] = ..., seed: _Optional[int] = ..., slot_mode: _Optional[_Union[_episode_pb2.SlotMode, str]] = ..., staleness: _Optional[int] = ..., groups_per_update: _Optional[int] = ..., updates: _Optional[int] = ..., policy: _Optional[_Union[_policy_pb2.PolicyVersion, _Mapping]] = ..., share: _Optional[int] = ..., updates_per_version: _Optional[int] = ..., max_replacements: _Optional[int] = ..., interface: _Optional[str] = ...) -> None: ...
 
 class SubmitJobResponse(_message.Message):
     __slots__ = ("job_id",)

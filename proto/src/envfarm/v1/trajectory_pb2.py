@@ -25,17 +25,17 @@ _sym_db = _symbol_database.Default()
 from envfarm.v1 import task_pb2 as envfarm_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65nvfarm/v1/trajectory.proto\x12\nenvfarm.v1\x1a\x15\x65nvfarm/v1/task.proto\"D\n\x0bVersionSpan\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0e\n\x06length\x18\x02 \x01(\r\x12\x16\n\x0eversion_number\x18\x03 \x01(\x04\"j\n\x0eToolCallRecord\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12\x10\n\x08is_error\x18\x04 \x01(\x08\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\"\xbd\x01\n\x04Turn\x12\"\n\x04kind\x18\x01 \x01(\x0e\x32\x14.envfarm.v1.TurnKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\treasoning\x18\x03 \x01(\t\x12)\n\x05\x63\x61lls\x18\x04 \x03(\x0b\x32\x1a.envfarm.v1.ToolCallRecord\x12\x13\n\x0btoken_start\x18\x05 \x01(\r\x12\x14\n\x0ctoken_length\x18\x06 \x01(\r\x12\x1a\n\x12\x63\x61lls_in_reasoning\x18\x07 \x01(\r\"\xd2\x02\n\nTrajectory\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x12\n\nrollout_id\x18\x02 \x01(\t\x12!\n\x04task\x18\x03 \x01(\x0b\x32\x13.envfarm.v1.TaskRef\x12\x11\n\ttoken_ids\x18\x04 \x03(\r\x12\x11\n\tloss_mask\x18\x05 \x01(\x0c\x12\x10\n\x08logprobs\x18\x06 \x03(\x02\x12.\n\rversion_spans\x18\x07 \x03(\x0b\x32\x17.envfarm.v1.VersionSpan\x12\x1f\n\x05turns\x18\x08 \x03(\x0b\x32\x10.envfarm.v1.Turn\x12)\n\x06status\x18\t \x01(\x0e\x32\x19.envfarm.v1.RolloutStatus\x12\x15\n\rrenderer_hash\x18\n \x01(\t\x12\x15\n\rsampling_hash\x18\x0b \x01(\t\x12\x13\n\x0b\x66inal_reply\x18\x0c \x01(\t*\xf9\x02\n\rRolloutStatus\x12\x1e\n\x1aROLLOUT_STATUS_UNSPECIFIED\x10\x00\x12\x1c\n\x18ROLLOUT_STATUS_COMPLETED\x10\x01\x12#\n\x1fROLLOUT_STATUS_TRUNCATED_TOKENS\x10\x02\x12\"\n\x1eROLLOUT_STATUS_TRUNCATED_TURNS\x10\x03\x12\"\n\x1eROLLOUT_STATUS_TRUNCATED_CALLS\x10\x04\x12\x1d\n\x19ROLLOUT_STATUS_FAILED_ENV\x10\n\x12 \n\x1cROLLOUT_STATUS_FAILED_ENGINE\x10\x0b\x12\x1e\n\x1aROLLOUT_STATUS_FAILED_USER\x10\x0c\x12 \n\x1cROLLOUT_STATUS_FAILED_GRADER\x10\r\x12\x1c\n\x18ROLLOUT_STATUS_TIMED_OUT\x10\x0e\x12\x1c\n\x18ROLLOUT_STATUS_CANCELLED\x10\x0f*|\n\x08TurnKind\x12\x19\n\x15TURN_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10TURN_KIND_SYSTEM\x10\x01\x12\x12\n\x0eTURN_KIND_USER\x10\x02\x12\x17\n\x13TURN_KIND_ASSISTANT\x10\x03\x12\x12\n\x0eTURN_KIND_TOOL\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65nvfarm/v1/trajectory.proto\x12\nenvfarm.v1\x1a\x15\x65nvfarm/v1/task.proto\"D\n\x0bVersionSpan\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0e\n\x06length\x18\x02 \x01(\r\x12\x16\n\x0eversion_number\x18\x03 \x01(\x04\"j\n\x0eToolCallRecord\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12\x10\n\x08is_error\x18\x04 \x01(\x08\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\"\xbd\x01\n\x04Turn\x12\"\n\x04kind\x18\x01 \x01(\x0e\x32\x14.envfarm.v1.TurnKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\treasoning\x18\x03 \x01(\t\x12)\n\x05\x63\x61lls\x18\x04 \x03(\x0b\x32\x1a.envfarm.v1.ToolCallRecord\x12\x13\n\x0btoken_start\x18\x05 \x01(\r\x12\x14\n\x0ctoken_length\x18\x06 \x01(\r\x12\x1a\n\x12\x63\x61lls_in_reasoning\x18\x07 \x01(\r\"\xa3\x03\n\nTrajectory\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x12\n\nrollout_id\x18\x02 \x01(\t\x12!\n\x04task\x18\x03 \x01(\x0b\x32\x13.envfarm.v1.TaskRef\x12\x11\n\ttoken_ids\x18\x04 \x03(\r\x12\x11\n\tloss_mask\x18\x05 \x01(\x0c\x12\x10\n\x08logprobs\x18\x06 \x03(\x02\x12.\n\rversion_spans\x18\x07 \x03(\x0b\x32\x17.envfarm.v1.VersionSpan\x12\x1f\n\x05turns\x18\x08 \x03(\x0b\x32\x10.envfarm.v1.Turn\x12)\n\x06status\x18\t \x01(\x0e\x32\x19.envfarm.v1.RolloutStatus\x12\x15\n\rrenderer_hash\x18\n \x01(\t\x12\x15\n\rsampling_hash\x18\x0b \x01(\t\x12\x13\n\x0b\x66inal_reply\x18\x0c \x01(\t\x12\x11\n\tinterface\x18\r \x01(\t\x12\x15\n\rprompt_tokens\x18\x0e \x01(\x04\x12\x16\n\x0esampled_tokens\x18\x0f \x01(\x04\x12\r\n\x05model\x18\x10 \x01(\t*\xf9\x02\n\rRolloutStatus\x12\x1e\n\x1aROLLOUT_STATUS_UNSPECIFIED\x10\x00\x12\x1c\n\x18ROLLOUT_STATUS_COMPLETED\x10\x01\x12#\n\x1fROLLOUT_STATUS_TRUNCATED_TOKENS\x10\x02\x12\"\n\x1eROLLOUT_STATUS_TRUNCATED_TURNS\x10\x03\x12\"\n\x1eROLLOUT_STATUS_TRUNCATED_CALLS\x10\x04\x12\x1d\n\x19ROLLOUT_STATUS_FAILED_ENV\x10\n\x12 \n\x1cROLLOUT_STATUS_FAILED_ENGINE\x10\x0b\x12\x1e\n\x1aROLLOUT_STATUS_FAILED_USER\x10\x0c\x12 \n\x1cROLLOUT_STATUS_FAILED_GRADER\x10\r\x12\x1c\n\x18ROLLOUT_STATUS_TIMED_OUT\x10\x0e\x12\x1c\n\x18ROLLOUT_STATUS_CANCELLED\x10\x0f*|\n\x08TurnKind\x12\x19\n\x15TURN_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10TURN_KIND_SYSTEM\x10\x01\x12\x12\n\x0eTURN_KIND_USER\x10\x02\x12\x17\n\x13TURN_KIND_ASSISTANT\x10\x03\x12\x12\n\x0eTURN_KIND_TOOL\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'envfarm.v1.trajectory_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ROLLOUTSTATUS']._serialized_start=778
-  _globals['_ROLLOUTSTATUS']._serialized_end=1155
-  _globals['_TURNKIND']._serialized_start=1157
-  _globals['_TURNKIND']._serialized_end=1281
+  _globals['_ROLLOUTSTATUS']._serialized_start=859
+  _globals['_ROLLOUTSTATUS']._serialized_end=1236
+  _globals['_TURNKIND']._serialized_start=1238
+  _globals['_TURNKIND']._serialized_end=1362
   _globals['_VERSIONSPAN']._serialized_start=66
   _globals['_VERSIONSPAN']._serialized_end=134
   _globals['_TOOLCALLRECORD']._serialized_start=136
@@ -43,5 +43,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TURN']._serialized_start=245
   _globals['_TURN']._serialized_end=434
   _globals['_TRAJECTORY']._serialized_start=437
-  _globals['_TRAJECTORY']._serialized_end=775
+  _globals['_TRAJECTORY']._serialized_end=856
 # @@protoc_insertion_point(module_scope)

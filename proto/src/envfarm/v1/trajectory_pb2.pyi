@@ -89,7 +89,7 @@ class Turn(_message.Message):
     def __init__(self, kind: _Optional[_Union[TurnKind, str]] = ..., text: _Optional[str] = ..., reasoning: _Optional[str] = ..., calls: _Optional[_Iterable[_Union[ToolCallRecord, _Mapping]]] = ..., token_start: _Optional[int] = ..., token_length: _Optional[int] = ..., calls_in_reasoning: _Optional[int] = ...) -> None: ...
 
 class Trajectory(_message.Message):
-    __slots__ = ("schema_version", "rollout_id", "task", "token_ids", "loss_mask", "logprobs", "version_spans", "turns", "status", "renderer_hash", "sampling_hash", "final_reply")
+    __slots__ = ("schema_version", "rollout_id", "task", "token_ids", "loss_mask", "logprobs", "version_spans", "turns", "status", "renderer_hash", "sampling_hash", "final_reply", "interface", "prompt_tokens", "sampled_tokens", "model")
     SCHEMA_VERSION_FIELD_NUMBER: _ClassVar[int]
     ROLLOUT_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -102,6 +102,10 @@ class Trajectory(_message.Message):
     RENDERER_HASH_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_HASH_FIELD_NUMBER: _ClassVar[int]
     FINAL_REPLY_FIELD_NUMBER: _ClassVar[int]
+    INTERFACE_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    SAMPLED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
     schema_version: int
     rollout_id: str
     task: _task_pb2.TaskRef
@@ -114,4 +118,8 @@ class Trajectory(_message.Message):
     renderer_hash: str
     sampling_hash: str
     final_reply: str
-    def __init__(self, schema_version: _Optional[int] = ..., rollout_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., token_ids: _Optional[_Iterable[int]] = ..., loss_mask: _Optional[bytes] = ..., logprobs: _Optional[_Iterable[float]] = ..., version_spans: _Optional[_Iterable[_Union[VersionSpan, _Mapping]]] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., status: _Optional[_Union[RolloutStatus, str]] = ..., renderer_hash: _Optional[str] = ..., sampling_hash: _Optional[str] = ..., final_reply: _Optional[str] = ...) -> None: ...
+    interface: str
+    prompt_tokens: int
+    sampled_tokens: int
+    model: str
+    def __init__(self, schema_version: _Optional[int] = ..., rollout_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., token_ids: _Optional[_Iterable[int]] = ..., loss_mask: _Optional[bytes] = ..., logprobs: _Optional[_Iterable[float]] = ..., version_spans: _Optional[_Iterable[_Union[VersionSpan, _Mapping]]] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., status: _Optional[_Union[RolloutStatus, str]] = ..., renderer_hash: _Optional[str] = ..., sampling_hash: _Optional[str] = ..., final_reply: _Optional[str] = ..., interface: _Optional[str] = ..., prompt_tokens: _Optional[int] = ..., sampled_tokens: _Optional[int] = ..., model: _Optional[str] = ...) -> None: ...
