@@ -59,10 +59,18 @@ def screen(top: Top, silent: list[str]) -> RenderableType:
     """One interval as people read it."""
     flow = Table("a second", "produced", "graded", "consumed", "effective", title_justify="left")
     flow.title = f"over {top.seconds:.1f} s"
-    flow.add_row("episodes", *_cells(top.episodes_opened, top.episodes_graded, None, None))
-    taken, trained = top.groups_taken, top.groups_trained
-    flow.add_row("groups", *_cells(top.groups_published, None, taken, trained))
-    flow.add_row("tokens", *_cells(top.tokens_sampled, None, None, top.tokens_trained))
+    flow.add_row(
+        "episodes",
+        *_cells(top.episodes_opened, top.episodes_graded, top.episodes_taken, top.episodes_trained),
+    )
+    flow.add_row(
+        "groups",
+        *_cells(top.groups_ended, top.groups_published, top.groups_taken, top.groups_trained),
+    )
+    flow.add_row(
+        "tokens",
+        *_cells(top.tokens_sampled, top.tokens_graded, top.tokens_taken, top.tokens_trained),
+    )
     parts: list[RenderableType] = [
         flow,
         Columns(
@@ -76,6 +84,8 @@ def screen(top: Top, silent: list[str]) -> RenderableType:
             padding=(0, 2),
         ),
     ]
+    if top.learner_phase:
+        parts.append(Text(f"the learner is at: {top.learner_phase}"))
     if silent:
         parts.append(Text.from_markup(f"[red]no answer: {plain(', '.join(silent))}[/red]"))
     return Group(*parts)

@@ -13,18 +13,21 @@ JOBS = {
     "grader": "grader",
     "gateway": "rollout-gateway",
     "learner": "learner",
+    "policy": "engine",
     "engine": "engine",
 }
-"""Our name of a process → the job under which Prometheus scrapes it."""
+"""Our name of a process → the job under which Prometheus scrapes it. A vLLM behind the scripted
+policy stands last and is the engine."""
 
 
 def targets(state: StackState) -> dict[str, str]:
     """Job → base URL of the processes that have a metrics page."""
-    return {
-        JOBS[process.name]: process.http
+    urls = {
+        process.name: process.http
         for process in state.processes
-        if process.name in JOBS and process.http and process.exit_status is None
+        if process.http and process.exit_status is None
     }
+    return {job: urls[name] for name, job in JOBS.items() if name in urls}
 
 
 def scrape(client: httpx.Client, urls: dict[str, str]) -> tuple[Sample, list[str]]:

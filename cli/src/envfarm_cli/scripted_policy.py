@@ -24,6 +24,7 @@ from fastapi.responses import JSONResponse
 from envfarm_cli.failure import BadInput
 from envfarm_cli.script import Script
 from envfarm_cli.service_specs import MAX_MODEL_LEN, MODEL_NAME
+from envfarm_cli.stand_in_metrics import StandInMetrics
 
 CONSTANT_LOGPROB = -1.0
 ENGINE_SECONDS = 300
@@ -34,11 +35,13 @@ class ConstantEngine:
 
     def __init__(self) -> None:
         self.version = "default"
+        self._metrics = StandInMetrics()
         self._running = asyncio.Event()
         self._running.set()
 
     async def score(self, prompt: list[int], response: list[int]) -> tuple[list[float], str]:
-        await self._running.wait()
+        with self._metrics.request(len(prompt), len(response)):
+            await self._running.wait()
         return [CONSTANT_LOGPROB] * len(response), self.version
 
     async def forward(self, request: Request) -> Response:
@@ -65,6 +68,8 @@ class ConstantEngine:
             return JSONResponse({"weight_version": self.version})
         if path == "/v1/models":
             return JSONResponse({"data": [{"id": MODEL_NAME, "max_model_len": MAX_MODEL_LEN}]})
+        if path == "/metrics":
+            return Response(self._metrics.page(), media_type="text/plain; version=0.0.4")
         if path == "/inference/v1/generate":
             return JSONResponse(self._probe(body))
         if path in ("/health", "/abort_requests", "/inference/v1/abort_requests"):

@@ -25,6 +25,7 @@ PORTS = (
     "grader.http",
     "gateway.http",
     "gateway.grpc",
+    "learner.http",
 )
 MODEL_NAME = "policy"
 MAX_MODEL_LEN = 8192
@@ -114,6 +115,7 @@ def base_env(state: StateDir) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",
+        **settings.traces(),
     }
 
 

@@ -21,3 +21,9 @@ def home() -> str:
 def judge() -> dict[str, str]:
     """The GRADER_JUDGE_* variables, for the grader and the proofs that we start."""
     return {name: value for name, value in os.environ.items() if name.startswith("GRADER_JUDGE_")}
+
+
+def traces() -> dict[str, str]:
+    """Where traces go, for every process that we start."""
+    name = "OTEL_EXPORTER_OTLP_ENDPOINT"
+    return {name: os.environ[name]} if os.environ.get(name) else {}

@@ -189,7 +189,9 @@ class Stack:
 
     def start_learner(self, base: Path, overrides: Overrides | None = None) -> Child:
         """Start training by the configuration `base`; it ends by itself after its updates."""
+        port = self.options.port("learner.http") or service_specs.free_port()
         addresses: Overrides = {
+            "metrics": {"host": "127.0.0.1", "port": port},
             "stream": {"redis_url": self.redis_url},
             "gateway": {"address": self.address("gateway", "grpc")},
             "model": {"path": str(self.model)},
@@ -197,7 +199,10 @@ class Stack:
         config = write_config(
             self.state.path / "learner.toml", base, merge(overrides or {}, addresses)
         )
-        return self._start(service_specs.learner(self.state, config), ready_file=False)
+        child = self._start(service_specs.learner(self.state, config), ready_file=False)
+        child.facts = {"http": f"http://127.0.0.1:{port}"}
+        self._write()
+        return child
 
     def watch(self) -> None:
         """Report processes that die, until somebody interrupts us."""

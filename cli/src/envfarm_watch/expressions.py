@@ -35,10 +35,9 @@ def part_of(part: str, whole: str) -> str:
     return f"{part} / {whole}"
 
 
-def share_of_time(metric: str, phase: str) -> str:
-    """Share of a loop's seconds spent in one phase of histogram `metric`."""
-    spent = rate(f"{metric}_sum", where=f'phase="{phase}"')
-    return part_of(spent, rate(f"{metric}_sum"))
+def share_of_time(phase: str) -> str:
+    """Share of the learner's seconds spent in one phase, also in one that has not ended yet."""
+    return f'avg(avg_over_time(envfarm_learner_phase{{phase="{phase}"}}[$window]))'
 
 
 def _by(labels: Sequence[str]) -> str:

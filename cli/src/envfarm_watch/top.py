@@ -13,14 +13,20 @@ class Top:
     seconds: float
     episodes_opened: float | None
     episodes_graded: float | None
+    episodes_taken: float | None
+    episodes_trained: float | None
     episodes_excused: float | None
+    groups_ended: float | None
     groups_published: float | None
     groups_taken: float | None
     groups_trained: float | None
     tokens_sampled: float | None
+    tokens_graded: float | None
+    tokens_taken: float | None
     tokens_trained: float | None
     in_flight: dict[str, float] = field(default_factory=dict)
     """Attempts now, by stage."""
+    learner_phase: str | None
     undelivered_groups: float | None
     live_episodes: float | None
     ready_slots: float | None
@@ -42,18 +48,25 @@ class Top:
     @classmethod
     def of(cls, interval: Interval) -> "Top":
         rate, now = interval.rate, interval.after
+        phases = now.by("phase", "envfarm_learner_phase")
         stages = now.by("stage", "envfarm_rollouts_running")
         return cls(
             seconds=interval.seconds,
             episodes_opened=rate("envfarm_episodes_opened_total"),
             episodes_graded=rate("envfarm_verdicts_total", status="graded"),
+            episodes_taken=rate("envfarm_taken_episodes_total"),
+            episodes_trained=rate("envfarm_trained_episodes_total"),
             episodes_excused=rate("envfarm_samples_refilled_total"),
+            groups_ended=rate("envfarm_groups_total"),
             groups_published=rate("envfarm_groups_total", outcome="published"),
             groups_taken=rate("envfarm_groups_taken_total"),
             groups_trained=rate("envfarm_groups_taken_total", fate="trained"),
             tokens_sampled=rate("envfarm_sampled_tokens_total"),
+            tokens_graded=rate("envfarm_graded_tokens_total"),
+            tokens_taken=rate("envfarm_taken_tokens_total"),
             tokens_trained=rate("envfarm_trained_tokens_total"),
             in_flight={stage: count for stage, count in stages.items() if count},
+            learner_phase=max(phases, key=phases.__getitem__) if any(phases.values()) else None,
             undelivered_groups=now.total("envfarm_undelivered_groups"),
             live_episodes=now.total("envfarm_episodes_live"),
             ready_slots=now.total("envfarm_slots_ready"),

@@ -1,7 +1,8 @@
 """The learner's instruments, from the registry alone, and one line per update in steps.jsonl."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from prometheus_client import (
     ProcessCollector,
     start_http_server,
 )
+
+from learner.group import TakenGroup
 
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -31,6 +34,7 @@ GAUGES = {
     "envfarm_staleness_max": "staleness_max",
 }
 """Gauge → key of steps.jsonl."""
+PHASES = ("wait", "gradients", "optimizer", "checkpoint", "publish")
 QUANTILES = {"0.01": "ratio_p01", "0.5": "ratio_p50", "0.99": "ratio_p99"}
 
 
@@ -44,6 +48,7 @@ class LearnerMetrics:
         ProcessCollector(registry=self.registry)
         self._steps = steps
         self._made: dict[str, Any] = {}
+        self._now = ""
         for metric in METRICS:
             if metric.owner != "learner":
                 continue
@@ -56,6 +61,7 @@ class LearnerMetrics:
                 self._made[metric.name] = Histogram(
                     *common, registry=self.registry, buckets=BUCKETS
                 )
+        self._show("")
 
     def serve(self, host: str, port: int) -> None:
         """Serve /metrics; 0 serves none. ConfigError when the address cannot be had."""
@@ -69,8 +75,28 @@ class LearnerMetrics:
                 hint="choose another metrics.port, or 0 for none",
             ) from error
 
-    def taken(self, fate: str) -> None:
+    def taken(self, fate: str, group: TakenGroup | None) -> None:
+        """A group's fate; `group` is None when its bytes were not read."""
         self._made["envfarm_groups_taken_total"].labels(fate=fate).inc()
+        attempts = group.attempts if group else ()
+        tokens = sum(int((attempt.loss_mask == 1).sum()) for attempt in attempts)
+        self._made["envfarm_taken_episodes_total"].labels(fate=fate).inc(len(attempts))
+        self._made["envfarm_taken_tokens_total"].labels(fate=fate).inc(tokens)
+
+    @contextmanager
+    def at(self, phase: str) -> Iterator[None]:
+        """What the learner does inside; afterwards it does again what it did before."""
+        before = self._now
+        self._show(phase)
+        try:
+            yield
+        finally:
+            self._show(before)
+
+    def _show(self, phase: str) -> None:
+        self._now = phase
+        for name in PHASES:
+            self._made["envfarm_learner_phase"].labels(phase=name).set(name == phase)
 
     def phase(self, name: str, seconds: float) -> None:
         self._made["envfarm_step_seconds"].labels(phase=name).observe(seconds)
@@ -87,6 +113,9 @@ class LearnerMetrics:
     def step(self, line: dict[str, Any]) -> None:
         """One update's numbers; keys as written to steps.jsonl."""
         self._made["envfarm_trained_tokens_total"].inc(line["tokens"] if line["stepped"] else 0)
+        self._made["envfarm_trained_episodes_total"].inc(
+            line["trained_rollouts"] if line["stepped"] else 0
+        )
         untrained = self._made["envfarm_untrained_tokens_total"]
         untrained.labels(reason="prompt").inc(line["prompt_tokens"])
         untrained.labels(reason="masked").inc(line["masked_tokens"])

@@ -63,7 +63,8 @@ class Publication:
         other log-probabilities than the learner, and what the gateway raises."""
         started, number = time.monotonic(), update.version.number
         self.lease.check()
-        gap = self.announcer.announce(update)
+        with self.metrics.at("publish"):
+            gap = self.announcer.announce(update)
         if gap is None:  # told to stop while the gateway was away
             return
         tolerance = self.config.publish.probe_tolerance

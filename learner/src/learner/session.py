@@ -23,6 +23,7 @@ from learner.metrics import LearnerMetrics
 from learner.publication import READY, Publication
 from learner.store import FolderStore, GroupStore, RedisStore
 from learner.stream import GroupStream
+from learner.tracing import Traces
 from learner.train import Trainer, checkpoints
 from learner.trainee import LeadingTrainee, Trainee, follow
 from learner.weights import Announcer
@@ -75,6 +76,7 @@ def _lead(
         wait=stop.wait,
         clock=time.monotonic,
     )
+    traces = Traces(settings.otlp_endpoint())
     Trainer(
         config=config,
         trainee=trainee,
@@ -96,10 +98,12 @@ def _lead(
             progress=progress,
         ),
         metrics=metrics,
+        traces=traces,
         progress=progress,
         ledger=ledger,
         stop=stop,
     ).train()
+    traces.close()
 
 
 def _also(config: Config) -> Callable[[dict[str, Any]], None]:

@@ -30,6 +30,11 @@ def gateway_token(token_file: Path | None) -> str:
     return token
 
 
+def otlp_endpoint() -> str | None:
+    """Base URL of a collector of traces; None when there is none."""
+    return os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
+
+
 @dataclass(frozen=True, slots=True)
 class Launched:
     """Which of how many ranks a launcher made this process."""

@@ -35,6 +35,7 @@ def record(
         "tokens": batch.tokens,
         "masked_tokens": batch.masked_tokens,
         "prompt_tokens": batch.prompt_tokens,
+        "trained_rollouts": sum(bool(one.sampled.any()) for one in batch.lines),
         "loss": result.loss,
         "reward_mean": statistics.fmean(batch.rewards),
         "zero_variance_share": batch.zero_variance_groups / batch.groups,

@@ -27,6 +27,7 @@ from learner.ledger import BAD, DUPLICATE, TRAINED, Ledger, Record
 from learner.metrics import LearnerMetrics
 from learner.publication import Publication
 from learner.stream import Entry, GroupStream
+from learner.tracing import Traces
 from learner.trainee import Trainee
 
 Taken = list[tuple[Entry, TakenGroup]]
@@ -42,6 +43,7 @@ class Trainer:
     lease: Lease
     publication: Publication
     metrics: LearnerMetrics
+    traces: Traces
     ledger: Ledger
     progress: Progress
     stop: threading.Event
@@ -54,7 +56,8 @@ class Trainer:
         self._recover()
         while progress.update < config.run.updates and not self.stop.is_set():
             started = time.monotonic()
-            taken = self.take()
+            with self.metrics.at("wait"):
+                taken = self.take()
             if taken is None:
                 break
             self.metrics.phase("wait", time.monotonic() - started)
@@ -86,7 +89,7 @@ class Trainer:
             elif self.ledger.has_ended(entry.group_id) or any(
                 group.group_id == entry.group_id for _, group in taken
             ):
-                self._record(entry, DUPLICATE, "")
+                self._record(entry, DUPLICATE, "", None)
             elif (group := self._admitted(entry)) is not None:
                 taken.append((entry, group))
         return taken
@@ -95,8 +98,9 @@ class Trainer:
         try:
             group = self.stream.fetch(entry)
         except BadGroup as error:
-            self._bury(entry, error.message)
+            self._bury(entry, error.message, None)
             return None
+        self.traces.arrived(group)
         rules = Rules(
             run_id=self.config.run.id,
             group_size=self.config.batch.group_size,
@@ -108,16 +112,16 @@ class Trainer:
         if reason is None:
             return permuted(group, self.config.seed) if self.config.control else group
         if reason.fate == BAD:
-            self._bury(entry, reason.value)
+            self._bury(entry, reason.value, group)
         else:
-            self._record(entry, reason.fate, _staleness(reason, group, self.progress))
+            self._record(entry, reason.fate, _staleness(reason, group, self.progress), group)
         return None
 
-    def _bury(self, entry: Entry, reason: str) -> None:
+    def _bury(self, entry: Entry, reason: str, group: TakenGroup | None) -> None:
         self.stream.bury(entry, reason)
-        self._record(entry, BAD, reason)
+        self._record(entry, BAD, reason, group)
 
-    def _record(self, entry: Entry, fate: str, reason: str) -> None:
+    def _record(self, entry: Entry, fate: str, reason: str, group: TakenGroup | None) -> None:
         self.ledger.add(
             Record(
                 entry_id=entry.entry_id,
@@ -128,7 +132,9 @@ class Trainer:
                 store_key=entry.store_key,
             )
         )
-        self.metrics.taken(fate)
+        self.metrics.taken(fate, group)
+        if group is not None:
+            self.traces.ended(group, fate, self.progress.update + 1)
         if fate not in (TRAINED, DUPLICATE):
             self.stream.report_dropped(entry, reason)
 
@@ -138,9 +144,10 @@ class Trainer:
         """One update: gradients, the check against the engines, the optimizer, the record."""
         progress = self.progress
         same_weights = progress.unpublished_steps == 0
-        result = self.trainee.forward_backward(
-            batch.work, progress.version if same_weights else None
-        )
+        with self.metrics.at("gradients"):
+            result = self.trainee.forward_backward(
+                batch.work, progress.version if same_weights else None
+            )
         tolerance = self.config.admission.mismatch_tolerance
         if result.mismatch_gap > tolerance:
             raise VersionMismatch(
@@ -153,11 +160,12 @@ class Trainer:
         self.lease.check()
         started, norm = time.monotonic(), 0.0
         if batch.has_signal:
-            norm = self.trainee.step()
+            with self.metrics.at("optimizer"):
+                norm = self.trainee.step()
             progress.unpublished_steps += 1
         self.metrics.phase("optimizer", time.monotonic() - started)
-        for entry, _ in taken:
-            self._record(entry, TRAINED, "")
+        for entry, group in taken:
+            self._record(entry, TRAINED, "", group)
         progress.update += 1
         line = step_record.record(
             update=progress.update,
@@ -182,15 +190,16 @@ class Trainer:
         update = self.publication.prepare() if self.progress.unpublished_steps else None
         started = time.monotonic()
         self.lease.check()
-        checkpoint.save(
-            checkpoints(self.config.run.dir),
-            self.trainee,
-            self.progress,
-            self.ledger,
-            recipe_hash=self.config.recipe_hash(),
-            epoch=self.lease.epoch,
-            keep=self.config.run.keep_checkpoints,
-        )
+        with self.metrics.at("checkpoint"):
+            checkpoint.save(
+                checkpoints(self.config.run.dir),
+                self.trainee,
+                self.progress,
+                self.ledger,
+                recipe_hash=self.config.recipe_hash(),
+                epoch=self.lease.epoch,
+                keep=self.config.run.keep_checkpoints,
+            )
         settled = self.ledger.mark_durable()
         self.ledger.copy_to(self.config.run.dir / checkpoint.LEDGER)
         self.stream.acknowledge(settled)
@@ -200,7 +209,7 @@ class Trainer:
 
     def _recover(self) -> None:
         for entry_id in self.stream.recover():
-            self._bury(Entry(entry_id=entry_id, fields={}), "removed from the stream by someone")
+            self._bury(Entry(entry_id=entry_id, fields={}), "removed from the stream", None)
 
     def _due(self, every: int) -> bool:
         return self.progress.update % every == 0

@@ -4,22 +4,10 @@ A service builds its instruments from here and cannot make one that is not liste
 values (domain, status, reason); ids are never labels. The unit stands in the name.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from envfarm.learner_metrics import LEARNER
+from envfarm.metric import Metric, Owner
 
-Kind = Literal["counter", "gauge", "histogram"]
-Owner = Literal["env-server", "grader", "rollout-gateway", "learner"]
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    name: str
-    kind: Kind
-    unit: str
-    owner: Owner
-    labels: tuple[str, ...]
-    meaning: str
-
+__all__ = ["BY_NAME", "METRICS", "Metric", "Owner"]
 
 METRICS: tuple[Metric, ...] = (
     Metric(
@@ -127,6 +115,22 @@ METRICS: tuple[Metric, ...] = (
         "Opens refused, by reason.",
     ),
     Metric(
+        "envfarm_postgres_connections",
+        "gauge",
+        "connections",
+        "env-server",
+        ("state",),
+        "Client connections of the Postgres under the episodes, by state: active, idle, in_transaction.",
+    ),
+    Metric(
+        "envfarm_postgres_databases",
+        "gauge",
+        "databases",
+        "env-server",
+        (),
+        "Databases of the Postgres under the episodes, whoever made them.",
+    ),
+    Metric(
         "envfarm_verdicts_total",
         "counter",
         "verdicts",
@@ -199,6 +203,14 @@ METRICS: tuple[Metric, ...] = (
         "Tokens sampled by the policy.",
     ),
     Metric(
+        "envfarm_graded_tokens_total",
+        "counter",
+        "tokens",
+        "rollout-gateway",
+        (),
+        "Sampled tokens of attempts that got a reward.",
+    ),
+    Metric(
         "envfarm_calls_in_reasoning_total",
         "counter",
         "calls",
@@ -231,6 +243,14 @@ METRICS: tuple[Metric, ...] = (
         "Published groups that no learner has taken yet.",
     ),
     Metric(
+        "envfarm_evaluation_share",
+        "gauge",
+        "share",
+        "rollout-gateway",
+        ("passed",),
+        "Of the last evaluation that ended, share of tasks passed always, ever, and of attempts: mean.",
+    ),
+    Metric(
         "envfarm_policy_version",
         "gauge",
         "version",
@@ -254,126 +274,7 @@ METRICS: tuple[Metric, ...] = (
         (),
         "Pause, reload, probe and resume of all engines.",
     ),
-    Metric(
-        "envfarm_groups_taken_total",
-        "counter",
-        "groups",
-        "learner",
-        ("fate",),
-        "Groups taken from the stream, by fate: trained, duplicate, stale, abandoned_policy, bad.",
-    ),
-    Metric(
-        "envfarm_learner_version",
-        "gauge",
-        "version",
-        "learner",
-        (),
-        "Policy version number of the last publication.",
-    ),
-    Metric(
-        "envfarm_step_seconds",
-        "histogram",
-        "seconds",
-        "learner",
-        ("phase",),
-        "Seconds of one update, by phase: wait, forward, backward, optimizer, checkpoint, publish.",
-    ),
-    Metric(
-        "envfarm_trained_tokens_total",
-        "counter",
-        "tokens",
-        "learner",
-        (),
-        "Sampled tokens that took part in an optimizer step.",
-    ),
-    Metric(
-        "envfarm_untrained_tokens_total",
-        "counter",
-        "tokens",
-        "learner",
-        ("reason",),
-        "Other tokens of taken groups: prompt, masked by the overlong rule, or without a signal.",
-    ),
-    Metric(
-        "envfarm_reward_mean",
-        "gauge",
-        "reward",
-        "learner",
-        (),
-        "Mean reward of the last batch.",
-    ),
-    Metric(
-        "envfarm_zero_variance_share",
-        "gauge",
-        "share",
-        "learner",
-        (),
-        "Share of groups in the last batch whose rewards were all equal.",
-    ),
-    Metric(
-        "envfarm_mismatch_gap",
-        "gauge",
-        "nats",
-        "learner",
-        (),
-        "Largest |engine - learner| log-probability over the last batch, before its step.",
-    ),
-    Metric(
-        "envfarm_mismatch_kl",
-        "gauge",
-        "nats",
-        "learner",
-        (),
-        "KL of engine to learner over the last batch, staleness included; k3 on sampled tokens.",
-    ),
-    Metric(
-        "envfarm_ratio",
-        "gauge",
-        "ratio",
-        "learner",
-        ("quantile",),
-        "Quantiles of learner to engine probability over the tokens of the last batch.",
-    ),
-    Metric(
-        "envfarm_policy_entropy",
-        "gauge",
-        "nats",
-        "learner",
-        (),
-        "Mean entropy of the policy where it sampled, over the last batch, before its step.",
-    ),
-    Metric(
-        "envfarm_advantage_spread",
-        "gauge",
-        "reward",
-        "learner",
-        (),
-        "Standard deviation of the advantages of the last batch's rollouts.",
-    ),
-    Metric(
-        "envfarm_staleness_max",
-        "gauge",
-        "version",
-        "learner",
-        (),
-        "Versions between the learner's and the oldest that sampled a token of the last batch.",
-    ),
-    Metric(
-        "envfarm_clip_share",
-        "gauge",
-        "share",
-        "learner",
-        (),
-        "Share of trained tokens whose ratio was clipped in the last batch.",
-    ),
-    Metric(
-        "envfarm_grad_norm",
-        "gauge",
-        "norm",
-        "learner",
-        (),
-        "Gradient norm before clipping in the last step.",
-    ),
+    *LEARNER,
 )
 
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}

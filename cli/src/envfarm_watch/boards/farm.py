@@ -97,6 +97,21 @@ SLOTS = Row(
             ),
         ),
         Panel(
+            title="Postgres: connections",
+            question="Client connections of the Postgres under the episodes, by state. Each slot"
+            " holds one; growth while no episode runs is a leak.",
+            unit="count",
+            kind="stacked",
+            queries=(Query(total("postgres_connections", "state"), "{{state}}"),),
+        ),
+        Panel(
+            title="Postgres: databases",
+            question="All of them: templates, slots, and those on their way out. It follows live"
+            " episodes and ready slots.",
+            unit="count",
+            queries=(Query(total("postgres_databases"), "databases"),),
+        ),
+        Panel(
             title="Processes that answer",
             question="Scrape targets by service that answered the last scrape.",
             unit="count",

@@ -15,6 +15,13 @@ STEPS = Row(
             queries=(Query(mean("step_seconds", "phase"), "{{phase}}"),),
         ),
         Panel(
+            title="What it does now",
+            question="The phase that it is in, also before that phase ends; nothing while it loads.",
+            unit="share",
+            kind="stacked",
+            queries=(Query("avg by (phase) (envfarm_learner_phase)", "{{phase}}"),),
+        ),
+        Panel(
             title="Trained tokens a second",
             question="Sampled tokens that took part in a step, over wall time.",
             unit="tokens/s",

@@ -42,6 +42,13 @@ SIGNAL = Row(
                 ),
             ),
         ),
+        Panel(
+            title="Last evaluation",
+            question="Share of its tasks passed at every attempt (always) and at one at least"
+            " (ever), and their mean pass share. Reports have the intervals; this has none.",
+            unit="share",
+            queries=(Query(highest("evaluation_share", "passed"), "{{passed}}"),),
+        ),
     ),
 )
 

@@ -8,33 +8,40 @@ PRODUCED = Row(
     panels=(
         Panel(
             title="Episodes a second",
-            question="Opened, graded and excused. Graded falls behind opened when attempts fail on"
-            " our side or wait for the grader; excused attempts have no reward and run again.",
+            question="Opened, graded, taken by the learner, in an optimizer step. Graded falls"
+            " behind opened when attempts fail on our side or wait for the grader; excused attempts"
+            " have no reward and run again.",
             unit="episodes/s",
             queries=(
-                Query(rate("episodes_opened_total"), "opened"),
+                Query(rate("episodes_opened_total"), "produced"),
                 Query(rate("verdicts_total", where='status="graded"'), "graded"),
+                Query(rate("taken_episodes_total"), "consumed"),
+                Query(rate("trained_episodes_total"), "effective"),
                 Query(rate("samples_refilled_total"), "excused, run again"),
             ),
         ),
         Panel(
             title="Groups a second",
-            question="Published, taken by the learner, trained. Published and trained part when"
-            " groups grow stale or repeat.",
+            question="Ended in any way, published with all rewards, taken by the learner, trained."
+            " Produced and graded part when groups are cancelled, graded and effective when they"
+            " grow stale or repeat.",
             unit="groups/s",
             queries=(
-                Query(rate("groups_total", where='outcome="published"'), "published"),
+                Query(rate("groups_total"), "produced"),
+                Query(rate("groups_total", where='outcome=~"published|recorded"'), "graded"),
                 Query(rate("groups_taken_total"), "consumed"),
                 Query(rate("groups_taken_total", where='fate="trained"'), "effective"),
             ),
         ),
         Panel(
             title="Tokens a second",
-            question="Sampled by the policy, and trained in an optimizer step. The distance between"
-            " them is waste.",
+            question="Sampled by the policy, in attempts with a reward, taken by the learner, in an"
+            " optimizer step. What is lost between two of them is waste.",
             unit="tokens/s",
             queries=(
                 Query(rate("sampled_tokens_total"), "produced"),
+                Query(rate("graded_tokens_total"), "graded"),
+                Query(rate("taken_tokens_total"), "consumed"),
                 Query(rate("trained_tokens_total"), "effective"),
             ),
         ),
@@ -60,12 +67,23 @@ WAITING = Row(
             queries=(Query(total("undelivered_groups"), "undelivered"),),
         ),
         Panel(
+            title="Queues, by what is waited for",
+            question="Attempts that wait for a seat, requests that wait inside the engines, groups"
+            " that wait for the learner. The queue that grows stands before the bottleneck.",
+            unit="count",
+            queries=(
+                Query(total("seats", where='state="waited_for"'), "seat"),
+                Query("sum(vllm:num_requests_waiting)", "engine"),
+                Query(total("undelivered_groups"), "learner, groups"),
+            ),
+        ),
+        Panel(
             title="Idle",
             question="Share of the learner's time spent waiting for groups, and of the engines' time"
             " without a running request. One of the two is the side to scale.",
             unit="share",
             queries=(
-                Query(share_of_time("step_seconds", "wait"), "learner"),
+                Query(share_of_time("wait"), "learner"),
                 Query(
                     "avg(avg_over_time((vllm:num_requests_running == bool 0)[$window:5s]))",
                     "engines",

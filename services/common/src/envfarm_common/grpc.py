@@ -9,7 +9,7 @@ import grpc.aio
 from envfarm.errors import TRAILER, WIRE, ConfigError, EnvfarmError, InternalError, to_detail
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from envfarm_common import logging
+from envfarm_common import logging, tracing
 
 log = logging.get(__name__)
 
@@ -44,10 +44,13 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):
 
 def _guard_unary(inner: Any, method: str) -> Any:
     async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
-        try:
-            return await inner(request, context)
-        except Exception as error:  # noqa: BLE001 (top level of the gRPC door)
-            await _abort(context, error, method)
+        ids, carried = _ids(request), context.invocation_metadata() or ()
+        with logging.bind(**ids):
+            try:
+                with tracing.serving(method.rpartition("/")[2], carried, **ids):
+                    return await inner(request, context)
+            except Exception as error:  # noqa: BLE001 (top level of the gRPC door)
+                await _abort(context, error, method)
 
     return call
 
@@ -55,12 +58,20 @@ def _guard_unary(inner: Any, method: str) -> Any:
 def _guard_stream(inner: Any, method: str) -> Any:
     async def call(request: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
         try:
-            async for message in inner(request, context):
-                yield message
+            carried = context.invocation_metadata() or ()
+            with tracing.serving(method.rpartition("/")[2], carried, **_ids(request)):
+                async for message in inner(request, context):
+                    yield message
         except Exception as error:  # noqa: BLE001 (top level of the gRPC door)
             await _abort(context, error, method)
 
     return call
+
+
+def _ids(request: Any) -> dict[str, str]:
+    """What a request is about, for logs and traces."""
+    episode_id = getattr(request, "episode_id", "")
+    return {"episode_id": episode_id} if episode_id else {}
 
 
 async def _abort(context: grpc.aio.ServicerContext, error: Exception, method: str) -> None:

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp
 
-from envfarm_common import logging
+from envfarm_common import logging, tracing
 from envfarm_common.grpc import address_taken
 from envfarm_common.metrics import Instruments
 
@@ -21,6 +21,7 @@ log = logging.get(__name__)
 def create_app(title: str, instruments: Instruments, is_ready: Callable[[], bool]) -> FastAPI:
     """An app with /healthz (the process lives), /readyz (it takes work) and /metrics."""
     app = FastAPI(title=title, version="1", docs_url="/docs", redoc_url=None)
+    app.add_middleware(tracing.Traced)
 
     @app.get("/healthz", include_in_schema=False)
     async def healthz() -> dict[str, str]:

@@ -1,9 +1,11 @@
-"""JSON logs on stderr, one object a line; `bind` ties ids to everything logged in a task."""
+"""JSON logs on stderr, one object a line, with the ids of the trace and of what `bind` names."""
 
 import logging
 import sys
 
 import structlog
+
+from envfarm_common import tracing
 
 bind = structlog.contextvars.bound_contextvars
 """Context manager: `with bind(episode_id=...)`."""
@@ -13,6 +15,7 @@ def configure(service: str, level: str) -> None:
     """Send structlog and the standard library's records through one JSON renderer."""
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
+        _add_trace,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso"),
         structlog.processors.format_exc_info,
@@ -37,6 +40,11 @@ def configure(service: str, level: str) -> None:
     logging.getLogger("uvicorn.access").setLevel(logging.WARNING)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     structlog.contextvars.bind_contextvars(service=service)
+
+
+def _add_trace(_: object, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    event.update(tracing.ids())
+    return event
 
 
 def get(name: str) -> structlog.stdlib.BoundLogger:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from envfarm.errors import ConfigError
-from pydantic import SecretStr, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -18,6 +18,12 @@ class ServiceSettings(BaseSettings):
     http_port: int = 0
     """Port of health, metrics and the service's HTTP API; 0 lets the system choose."""
     log_level: str = "info"
+    otlp_endpoint: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/]+(/[^\s]*)?$",
+        validation_alias=AliasChoices("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint"),
+    )
+    """Base URL of a collector of traces, OTLP over HTTP; without it there are none."""
     ready_file: Path | None = None
     """Written as JSON {"pid", "http", "grpc"} once the service serves; removed at exit."""
 

@@ -5,7 +5,7 @@ import contextlib
 
 from envfarm.v1.env_service_pb2_grpc import add_EnvServiceServicer_to_server
 from envfarm_common import grpc as grpc_setup
-from envfarm_common import http, lifecycle, logging
+from envfarm_common import http, lifecycle, logging, tracing
 from envfarm_common.metrics import Instruments
 from envfarm_common.settings import redacted
 from starlette.routing import Route
@@ -24,6 +24,7 @@ log = logging.get(__name__)
 async def serve(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT; an error of ours ends it with everything released."""
     stop = lifecycle.stop_event()
+    tracing.configure("env-server", settings.otlp_endpoint)
     log.info("starting", **redacted(settings))
     catalog = world.load_catalog(settings.domains_dir)
     instruments = Instruments("env-server")

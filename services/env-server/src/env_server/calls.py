@@ -16,6 +16,7 @@ from envfarm.errors import (
     InvalidArgument,
     NoCapacity,
 )
+from envfarm_common import tracing
 from envfarm_common.metrics import Instruments
 
 from env_server import tool_call
@@ -77,13 +78,14 @@ class Calls:
             if tool is None:
                 seen = Observation(f"There is no tool named {name[:100]!r}.", True)
             else:
-                seen = await tool_call.run(
-                    live.slot.connection,
-                    tool,
-                    arguments_json,
-                    world.now,
-                    self._deadline_seconds,
-                )
+                with tracing.span("run tool", tool=name):
+                    seen = await tool_call.run(
+                        live.slot.connection,
+                        tool,
+                        arguments_json,
+                        world.now,
+                        self._deadline_seconds,
+                    )
             outcome = seen.outcome
             return seen
         except BrokenWorld as error:

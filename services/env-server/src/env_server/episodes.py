@@ -24,7 +24,7 @@ from envfarm.errors import (
     UnknownEpisode,
 )
 from envfarm.ids import new_episode_id, new_token
-from envfarm_common import logging
+from envfarm_common import logging, tracing
 from envfarm_common.metrics import Instruments
 from psycopg import AsyncConnection
 
@@ -158,7 +158,8 @@ class Episodes:
         begin = time.monotonic()
         self._opening += 1
         try:
-            slot, source = await slots.take(task.world.world_id, may_reuse=may_reuse)
+            with tracing.span("take slot", episode_id=episode.episode_id):
+                slot, source = await slots.take(task.world.world_id, may_reuse=may_reuse)
         finally:
             self._opening -= 1
         if self.draining or self._slots is not slots:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from envfarm.v1.grader_service_pb2_grpc import add_GraderServiceServicer_to_server
-from envfarm_common import grpc, http, lifecycle, logging
+from envfarm_common import grpc, http, lifecycle, logging, tracing
 from envfarm_common.metrics import Instruments
 from envfarm_common.settings import redacted
 
@@ -40,6 +40,7 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; a worker shares its ports with others."""
     stop = lifecycle.stop_event()
+    tracing.configure("grader", settings.otlp_endpoint)
     instruments = instruments or Instruments("grader")
     tokens = load_tokens(settings.client_token.get_secret_value(), settings.tokens_file)
     async with _opened(settings, instruments) as (door, tasks):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envfarm.errors import EvidenceError, InvalidArgument, NoChecks
+from envfarm_common import logging, tracing
 from envfarm_common.metrics import Instruments
 
 from grader.allow_list import AllowList
@@ -148,8 +149,11 @@ class GradeDoor:
     async def _grade(self, ask: Ask) -> Record:
         attempt = Attempt(task_id=ask.task_id, task_hash=ask.task_hash, final_reply=ask.final_reply)
         file = self._checkset.find(ask.task_id)
-        async with self._turns, self._final_state(ask, file) as state:
-            graded = await grade(attempt, file, self._golden, state, self._runner)
+        episode_id = ask.episode[1] if ask.episode else ""
+        with logging.bind(episode_id=episode_id, request_id=ask.request_id):
+            async with self._turns, self._final_state(ask, file) as state:
+                with tracing.span("grade", task_id=ask.task_id, episode_id=episode_id):
+                    graded = await grade(attempt, file, self._golden, state, self._runner)
         self._count(attempt, graded, ask.input)
         record = self._record(
             ask.request_id, ask.fingerprint, attempt, file, graded, input=ask.input

@@ -18,6 +18,7 @@ from envfarm.errors import (
     boundary,
 )
 from envfarm.v1 import env_service_pb2, env_service_pb2_grpc, evidence_pb2
+from envfarm_common import tracing
 from envfarm_common.grpc import connect
 
 from grader.checks.sql import MAX_ROWS
@@ -64,7 +65,7 @@ class EvidenceClient:
             with _crossing(f"asking {target} for the world"):
                 told = await peer.stub.DescribeWorld(
                     env_service_pb2.DescribeWorldRequest(task_id=evidence.task_id),
-                    metadata=peer.metadata,
+                    metadata=tracing.with_trace(peer.metadata),
                     timeout=self._timeout,
                 )
         if told.world.world_hash != evidence.world_hash:
@@ -83,7 +84,7 @@ class EvidenceClient:
                     env_service_pb2.ReadEvidenceRequest(
                         episode_id=episode_id, whole_tables=whole_tables
                     ),
-                    metadata=peer.metadata,
+                    metadata=tracing.with_trace(peer.metadata),
                     timeout=self._timeout,
                 )
                 async for chunk in stream:
@@ -111,7 +112,7 @@ class EvidenceClient:
                         env_service_pb2.RunReadOnlyRequest(
                             episode_id=episode_id, query=query, max_rows=MAX_ROWS
                         ),
-                        metadata=peer.metadata,
+                        metadata=tracing.with_trace(peer.metadata),
                         timeout=self._timeout,
                     )
             except (InvalidArgument, DeadlineError) as error:

@@ -7,11 +7,12 @@ from typing import Any
 
 import redis.asyncio as redis
 from envfarm.v1.gateway_service_pb2_grpc import add_GatewayServiceServicer_to_server
-from envfarm_common import grpc, http, lifecycle, logging
+from envfarm_common import grpc, http, lifecycle, logging, tracing
 from envfarm_common.metrics import Instruments
 from envfarm_common.settings import redacted
 
 from rollout_gateway.api import add_routes
+from rollout_gateway.backlog import BacklogGauge
 from rollout_gateway.chat.render import Renderer
 from rollout_gateway.chat.vocabulary import Vocabulary
 from rollout_gateway.engine import Engine
@@ -46,6 +47,7 @@ log = logging.get(__name__)
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; jobs that run then go on at the next start."""
     stop = lifecycle.stop_event()
+    tracing.configure("rollout-gateway", settings.otlp_endpoint)
     lock = lock_folder(settings.state_dir)
     instruments = Instruments("rollout-gateway")
     parts = _rollout_parts(settings, instruments)
@@ -71,7 +73,8 @@ async def serve(settings: Settings) -> None:
         least=min(settings.least_concurrency, settings.concurrency), most=settings.concurrency
     )
     gauge = PressureGauge(parts.policy, groups.seats, instruments, bounds)
-    supervisor = asyncio.gather(parts.policy.supervise(), gauge.run())
+    backlog = BacklogGauge(groups.publisher, jobs, settings.undelivered_groups, instruments)
+    supervisor = asyncio.gather(parts.policy.supervise(), gauge.run(), backlog.run())
     scheduler.start()
     log.info("serving", **addresses, settings=redacted(settings))
     lifecycle.write_ready(settings.ready_file, **addresses)

@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 from envfarm.errors import EngineError, VersionMismatch
 from envfarm.v1 import policy_pb2
+from envfarm_common import tracing
 
 from rollout_gateway.sampling import Sampling
 
@@ -207,7 +208,11 @@ class Engine:
             self._session = aiohttp.ClientSession(connector=connector)
         try:
             async with self._session.request(
-                method, self.url + path, json=body, timeout=aiohttp.ClientTimeout(total=timeout)
+                method,
+                self.url + path,
+                json=body,
+                headers=tracing.carried(),
+                timeout=aiohttp.ClientTimeout(total=timeout),
             ) as answer:
                 return answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:

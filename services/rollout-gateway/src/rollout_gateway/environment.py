@@ -24,7 +24,7 @@ from envfarm.errors import (
 from envfarm.v1 import env_service_pb2 as wire
 from envfarm.v1 import episode_pb2, task_pb2
 from envfarm.v1.env_service_pb2_grpc import EnvServiceStub
-from envfarm_common import logging
+from envfarm_common import logging, tracing
 from envfarm_common.grpc import connect
 
 log = logging.get(__name__)
@@ -52,7 +52,8 @@ class EnvServer:
         what = f"env-server {self.address}: {method}"
         with boundary(DatabaseError, what):
             call: Callable[..., Any] = getattr(self.stub, method)
-            return await call(request, timeout=self._call_seconds, metadata=self._metadata)
+            metadata = tracing.with_trace(self._metadata)
+            return await call(request, timeout=self._call_seconds, metadata=metadata)
 
     def lease(self, episode_id: str) -> asyncio.Event:
         """Keep the episode alive until `release`; the event is set when it is gone all the same."""

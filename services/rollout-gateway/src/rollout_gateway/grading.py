@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 from envfarm.errors import BY_CODE, Code, EnvfarmError, GraderError
 from envfarm.v1 import task_pb2, verdict_pb2
+from envfarm_common import tracing
 from google.protobuf import json_format
 
 RETRY_PAUSE_SECONDS = 0.25
@@ -80,7 +81,7 @@ class Grader:
 
     async def _ask(self, body: dict[str, Any]) -> verdict_pb2.Verdict:
         try:
-            answer = await self._client.post("/v1/grade", json=body)
+            answer = await self._client.post("/v1/grade", json=body, headers=tracing.carried())
         except httpx.HTTPError as error:
             raise GraderError(f"grader: {type(error).__name__}: {error}") from error
         if answer.status_code != 200:

@@ -77,8 +77,6 @@ class Readiness:
             except StreamError as error:
                 log.warning("backlog unknown", run_id=spec.run_id, error=error.message)
             else:
-                instruments = self._parts.rollouts.instruments
-                instruments.set("envfarm_undelivered_groups", backlog.groups)
                 groups = backlog.groups + self._open[spec.run_id]
                 if groups < caps.undelivered_groups and backlog.bytes < caps.undelivered_bytes:
                     return

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from envfarm.errors import EnvfarmError, PromptTooLong
 from envfarm.streams import PAYLOAD_VERSION
 from envfarm.v1 import group_pb2, policy_pb2, task_pb2, trajectory_pb2, verdict_pb2
+from envfarm_common import logging, tracing
 from envfarm_common.metrics import Instruments
 
 from rollout_gateway.chat.calls import MalformedCall, ToolCall
@@ -119,6 +120,12 @@ class Attempt:
         self._started = time.monotonic()
 
     async def run(self) -> Attempted:
+        """One trace, whose ids come from the rollout id."""
+        rollout_id = self._order.rollout_id
+        with tracing.attempt(rollout_id), logging.bind(rollout_id=rollout_id):
+            return await self._run()
+
+    async def _run(self) -> Attempted:
         failure: group_pb2.FailedAttempt | None = None
         cause: EnvfarmError | None = None
         try:
@@ -131,8 +138,9 @@ class Attempt:
                 )
                 episode = await opened.__aenter__()
             try:
-                async with asyncio.timeout(self._parts.attempt_seconds):
-                    await self._play(episode)
+                with logging.bind(episode_id=episode.episode_id):
+                    async with asyncio.timeout(self._parts.attempt_seconds):
+                        await self._play(episode)
             finally:
                 await opened.__aexit__(None, None, None)
         except EnvfarmError as error:
@@ -177,6 +185,7 @@ class Attempt:
                 episode_id=episode.episode_id,
                 final_reply=self._final_reply,
             )
+        self._parts.instruments.count("envfarm_graded_tokens_total", sum(self._stream.mask))
         self._status = status
 
     def _start(self, task: task_pb2.Task) -> User:
@@ -280,7 +289,7 @@ class Attempt:
                 is_error=True,
             )
         else:
-            with self._at("env", "tool"):
+            with self._at("env", "tool"), tracing.span("call", tool=call.name):
                 result = await episode.call(call.name, call.arguments_json)
             counts.tool_seconds += result.seconds
             turn.calls.add(

@@ -10,9 +10,10 @@ from envfarm.errors import EnvfarmError, InvalidArgument, RequestError
 from envfarm.v1 import policy_pb2
 from envfarm_common import logging
 
+from rollout_gateway.evaluation_gauge import shares
 from rollout_gateway.group_run import GroupParts
 from rollout_gateway.job_context import write_context
-from rollout_gateway.job_spec import JobSpec
+from rollout_gateway.job_spec import JobKind, JobSpec
 from rollout_gateway.jobs import ACTIVE, Job, Jobs, JobState
 from rollout_gateway.list_run import run_list
 from rollout_gateway.pool import Parking
@@ -153,6 +154,10 @@ class Scheduler:
                 await stream.run()
             else:
                 await run_list(self._parts, self._readiness, job, tasks)
+        if job.spec.kind is JobKind.EVAL and not job.stopping.is_set():
+            instruments = self._parts.rollouts.instruments
+            for passed, share in shares(job.record.outcomes.values()).items():
+                instruments.set("envfarm_evaluation_share", share, passed=passed)
         end = JobState.CANCELLED if job.stopping.is_set() else JobState.DONE
         await job.on_disk(lambda: job.move(end))
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from envfarm_common import tracing
 from envfarm_common.metrics import Instruments
 
 
@@ -18,7 +19,8 @@ class Stages:
         started = time.monotonic()
         self._shift(stage, 1)
         try:
-            yield
+            with tracing.span(stage):
+                yield
         finally:
             self._shift(stage, -1)
             self._instruments.observe(

@@ -14,6 +14,7 @@ import httpx
 import stamina
 from envfarm.canonical import content_hash
 from envfarm.errors import UserModelError
+from envfarm_common import tracing
 
 END = "<end>"
 TRIES = 3
@@ -86,7 +87,9 @@ class UserModel:
             on=_may_pass, attempts=TRIES, wait_initial=0.2, wait_max=2.0
         ):
             with attempt:
-                answer = await self._client.post("/chat/completions", json=body)
+                answer = await self._client.post(
+                    "/chat/completions", json=body, headers=tracing.carried()
+                )
                 answer.raise_for_status()
                 return answer.json()
         raise AssertionError("stamina returns or raises")
