@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 STAMP := $(VENV)/.ready-$(shell cat requirements/*.txt requirements/setup.sh requirements/build_ops.py */pyproject.toml services/*/pyproject.toml deploy/vllm-metadata/pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: help setup demo demo-proofs test check prove bench proto dashboards lock format clean
+.PHONY: help setup demo demo-proofs test check prove bench watch observability-test proto dashboards lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -43,6 +43,12 @@ test: setup ## all tests on real Postgres, Valkey, vLLM and DeepSpeed (20 minute
 
 prove: setup ## full rounds and benches; writes proofs/*.json
 	$(BIN)/python -m pytest -q -m prove
+
+watch: setup ## a Prometheus with the alerts beside the running stack; ENVFARM_PROMETHEUS names one off the PATH
+	@$(BIN)/envfarm watch
+
+observability-test: setup ## boards, alerts and traces on a real run; skipped without a prometheus
+	$(BIN)/python -m pytest -q tests/contract/test_watching.py tests/e2e/test_observability.py
 
 bench: setup ## figures beside their floors
 	$(BIN)/envfarm bench env

@@ -6,6 +6,7 @@ from typer.exceptions import TyperException
 from envfarm_cli import failure
 from envfarm_cli.bench.commands import app as bench_app
 from envfarm_cli.commands_attempts import app as attempts_app
+from envfarm_cli.commands_boards import boards
 from envfarm_cli.commands_checkpoint import app as checkpoint_app
 from envfarm_cli.commands_compare import compare_
 from envfarm_cli.commands_demo import DEMO_EXIT_CODES, demo
@@ -41,7 +42,7 @@ app = typer.Typer(
     ),
     epilog=EXIT_CODES,
 )
-for _command in (up, down, status, top, watch, doctor, parity):
+for _command in (up, down, status, top, watch, boards, doctor, parity):
     app.command(epilog=EXIT_CODES)(_command)
 app.command(epilog=DEMO_EXIT_CODES)(demo)
 app.command("probe", epilog=EXIT_CODES)(probe_)

@@ -17,9 +17,9 @@ from envfarm_cli import settings
 from envfarm_cli.commands_stack import DEFAULT_STATE, JsonOption, StateDirOption
 from envfarm_cli.failure import BadInput, Failure, NotRunning
 from envfarm_cli.output import Output, plain
-from envfarm_cli.scraping import targets
+from envfarm_cli.scraping import JOBS, missed, targets
 from envfarm_cli.service_specs import refuse_taken
-from envfarm_cli.state_dir import StateDir
+from envfarm_cli.state_dir import StackState, StateDir
 
 RULES = Path("deploy/prometheus")
 START_SECONDS = 30
@@ -29,7 +29,10 @@ LOOK_SECONDS = 1.0
 def watch(
     state_dir: StateDirOption = DEFAULT_STATE,
     prometheus: Annotated[
-        Path | None, typer.Option(help="The program; without it the one on the PATH.")
+        Path | None,
+        typer.Option(
+            envvar="ENVFARM_PROMETHEUS", help="The program; without it the one on the PATH."
+        ),
     ] = None,
     rules: Annotated[Path, typer.Option(help="Folder with prometheus.yml and alerts.yml.")] = RULES,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")] = 9090,
@@ -49,7 +52,7 @@ def watch(
             f"--rules: there is no prometheus.yml in {rules}",
             hint="run envfarm in its repository, or name the folder",
         )
-    _stack_targets(state)
+    _running(state)
     refuse_taken(port, "Prometheus")
     folder = _prepare(state, rules)
     child = _start(program, folder, port)
@@ -59,7 +62,7 @@ def watch(
         out.say(f"Prometheus answers at {url}; alerts at {url}/alerts. Ctrl-C ends it")
         out.result({"ok": True, "url": url, "pid": child.pid})
         while child.poll() is None:
-            _write_targets(folder, _stack_targets(state))
+            _write_targets(folder, _running(state))
             time.sleep(LOOK_SECONDS)
         raise Failure(
             f"Prometheus ended (exit status {child.returncode})",
@@ -75,16 +78,17 @@ def _program(given: Path | None) -> Path:
     if found is None:
         raise BadInput(
             f"there is no program {given}" if given else "there is no prometheus on the PATH",
-            hint="install your system's package `prometheus`, or name it with --prometheus",
+            hint="install your system's package `prometheus`, or name it with --prometheus or "
+            "ENVFARM_PROMETHEUS",
         )
     return Path(found)
 
 
-def _stack_targets(state: StateDir) -> dict[str, str]:
+def _running(state: StateDir) -> StackState:
     now = state.read()
     if now is None or not now.is_live:
         raise NotRunning(f"no stack runs in {state.path}", hint="`envfarm up` starts one")
-    return targets(now)
+    return now
 
 
 def _prepare(state: StateDir, rules: Path) -> Path:
@@ -92,14 +96,17 @@ def _prepare(state: StateDir, rules: Path) -> Path:
     (folder / "targets").mkdir(parents=True, exist_ok=True)
     for name in ("prometheus.yml", "alerts.yml"):
         shutil.copyfile(rules / name, folder / name)
-    _write_targets(folder, _stack_targets(state))
+    _write_targets(folder, _running(state))
     return folder
 
 
-def _write_targets(folder: Path, urls: dict[str, str]) -> None:
-    for job, url in urls.items():
+def _write_targets(folder: Path, now: StackState) -> None:
+    """Who runs is scraped. Who died stays missed; who ended in order, or is not there, does not."""
+    urls, died = targets(now), missed(now)
+    for job in set(JOBS.values()) - died:
         path = folder / "targets" / f"{job}.json"
-        text = json_format.dumps([{"targets": [urlsplit(url).netloc]}])
+        places = [{"targets": [urlsplit(urls[job]).netloc]}] if job in urls else []
+        text = json_format.dumps(places)
         if not path.is_file() or path.read_text() != text:
             # Prometheus watches the folder and must not read half a file.
             temporary = path.with_suffix(".tmp")

@@ -30,6 +30,13 @@ def targets(state: StackState) -> dict[str, str]:
     return {job: urls[name] for name, job in JOBS.items() if name in urls}
 
 
+def missed(state: StackState) -> set[str]:
+    """Jobs whose process died."""
+    ends = {process.name: process.exit_status for process in state.processes}
+    died = {JOBS[name] for name, end in ends.items() if name in JOBS and end not in (None, 0)}
+    return died - targets(state).keys()
+
+
 def scrape(client: httpx.Client, urls: dict[str, str]) -> tuple[Sample, list[str]]:
     """What the processes tell now, and the jobs that did not answer."""
     pages, silent = [], []

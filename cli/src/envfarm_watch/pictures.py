@@ -1,0 +1,106 @@
+"""Boards as pictures, drawn from the queries that Grafana would ask."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from matplotlib.axes import Axes
+from matplotlib.dates import DateFormatter
+from matplotlib.figure import Figure
+
+from envfarm_watch.panel import Board, Panel, Query
+
+COLUMNS = 24
+PANEL_INCHES = (5.0, 2.7)
+"""Of a panel that is a third of a row wide."""
+MAX_LEGEND = 8
+
+
+class Line(Protocol):
+    """One series: Unix seconds, values, and the labels that its legend may name."""
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def times(self) -> list[float]: ...
+    @property
+    def values(self) -> list[float]: ...
+
+
+Ask = Callable[[Query], Sequence[Line]]
+
+
+def draw(board: Board, ask: Ask, path: Path) -> None:
+    """Write the board to `path`; its ending chooses the kind of picture."""
+    lines = [line for row in board.rows for line in _lines(row.panels)]
+    figure = Figure(
+        figsize=(3 * PANEL_INCHES[0], PANEL_INCHES[1] * len(lines) + 0.6), layout="constrained"
+    )
+    figure.suptitle(f"{board.title}: {board.question}", fontsize=11)
+    grid = figure.add_gridspec(len(lines), COLUMNS)
+    for number, panels in enumerate(lines):
+        column = 0
+        for panel in panels:
+            axes = figure.add_subplot(grid[number, column : column + panel.width])
+            _panel(axes, panel, ask)
+            column += panel.width
+    figure.savefig(path, dpi=80)
+
+
+def legend(query: Query, labels: Mapping[str, str]) -> str:
+    """`{{stage}}` in a legend is the label's value."""
+    text = query.legend
+    for name, value in labels.items():
+        text = text.replace("{{" + name + "}}", value)
+    return text
+
+
+def _lines(panels: Sequence[Panel]) -> list[list[Panel]]:
+    """Panels of a row, as many to a line as fit."""
+    lines: list[list[Panel]] = [[]]
+    for panel in panels:
+        if sum(one.width for one in lines[-1]) + panel.width > COLUMNS:
+            lines.append([])
+        lines[-1].append(panel)
+    return lines
+
+
+def _panel(axes: Axes, panel: Panel, ask: Ask) -> None:
+    axes.set_title(panel.title, fontsize=9, loc="left")
+    axes.set_ylabel(panel.unit, fontsize=7)
+    axes.tick_params(labelsize=7)
+    axes.grid(alpha=0.3)
+    axes.xaxis.set_major_formatter(DateFormatter("%H:%M", tz=UTC))
+    drawn = [
+        (legend(query, line.labels), line.times, line.values)
+        for query in panel.queries
+        for line in ask(query)
+    ]
+    if not drawn:
+        axes.text(0.5, 0.5, "no data", ha="center", va="center", transform=axes.transAxes)
+        return
+    if panel.kind == "stacked":
+        _stack(axes, drawn)
+    else:
+        for name, times, values in drawn:
+            axes.plot(_dates(times), values, label=name, linewidth=1.2, marker=".", markersize=2)
+    # A figure that stands still would be drawn at the middle of a made-up scale.
+    low, high = axes.get_ylim()
+    axes.set_ylim(bottom=min(low, 0.0), top=high)
+    if len(drawn) <= MAX_LEGEND:
+        axes.legend(fontsize=6, loc="upper left", framealpha=0.6)
+
+
+def _stack(axes: Axes, drawn: Sequence[tuple[str, list[float], list[float]]]) -> None:
+    """Series over one another, each from its first sample on."""
+    times = sorted({at for _, ats, _ in drawn for at in ats})
+    rows = []
+    for _, ats, values in drawn:
+        known = dict(zip(ats, values, strict=True))
+        rows.append([known.get(at, 0.0) for at in times])
+    axes.stackplot(_dates(times), rows, labels=[name for name, _, _ in drawn], alpha=0.7)
+
+
+def _dates(times: Sequence[float]) -> list[Any]:
+    return [datetime.fromtimestamp(at, UTC) for at in times]

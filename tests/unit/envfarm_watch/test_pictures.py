@@ -1,0 +1,34 @@
+"""Boards drawn without a Prometheus: what its answers become."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from envfarm_watch.boards import BOARDS
+from envfarm_watch.panel import Query
+from envfarm_watch.pictures import draw, legend
+
+
+@dataclass
+class Line:
+    labels: dict[str, str] = field(default_factory=dict)
+    times: list[float] = field(default_factory=lambda: [1000.0, 1005.0])
+    values: list[float] = field(default_factory=lambda: [1.0, 2.0])
+
+
+def test_a_legend_takes_the_values_of_its_labels():
+    assert legend(Query("up", "{{world}} p99"), {"world": "orders", "le": "1"}) == "orders p99"
+
+
+@pytest.mark.parametrize("answer", [[], [Line()], [Line(times=[1005.0], values=[3.0]), Line()]])
+def test_every_board_is_drawn_with_each_of_its_queries_asked(answer: list[Line], tmp_path: Path):
+    board, asked = BOARDS[0], list[Query]()
+
+    def ask(query: Query) -> list[Line]:
+        asked.append(query)
+        return answer
+
+    draw(board, ask, tmp_path / "board.png")
+    assert asked == [query for panel in board.panels for query in panel.queries]
+    assert (tmp_path / "board.png").read_bytes().startswith(b"\x89PNG")
