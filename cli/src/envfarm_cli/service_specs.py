@@ -1,6 +1,7 @@
 """How each process of a stack is started: its command line and its whole environment."""
 
 import json
+import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,9 @@ from envfarm_cli.state_dir import StateDir
 Engine = Literal["vllm", "scripted", "scripted-vllm"]
 """vllm samples; scripted answers from the domains' golden actions with made-up logprobs;
 scripted-vllm answers the same and lets a vLLM behind it score every token."""
+
+THREADS_BESIDE_ANOTHER = str(max(1, (os.cpu_count() or 1) - 1))
+"""Of engine and learner: threads that share a core make all others wait in every operation."""
 
 PORTS = (
     "valkey",
@@ -187,6 +191,9 @@ def vllm(state: StateDir, model: Path, port: int, max_model_len: int = MAX_MODEL
         "--dtype": "float32",
         "--max-model-len": max_model_len,
         "--generation-config": "vllm",
+        # By its path, since the word "uni" means "mp" on CPUs: there two processes spin while they
+        # wait for each other and leave no core to anybody else (profile: half of all samples).
+        "--distributed-executor-backend": "vllm.v1.executor.uniproc_executor.UniProcExecutor",
     }
     words = [str(word) for pair in flags.items() for word in pair]
     return Spec(
@@ -198,6 +205,7 @@ def vllm(state: StateDir, model: Path, port: int, max_model_len: int = MAX_MODEL
             "VLLM_CPU_KVCACHE_SPACE": "1",
             "VLLM_NO_USAGE_STATS": "1",
             "VLLM_SERVER_DEV_MODE": "1",
+            "OMP_NUM_THREADS": THREADS_BESIDE_ANOTHER,
         },
     )
 
@@ -249,7 +257,11 @@ def learner(state: StateDir, config: Path) -> Spec:
     return Spec(
         "learner",
         [sys.executable, "-m", "learner", "train", "--config", config],
-        base_env(state) | {"LEARNER_GATEWAY_TOKEN": state.secrets()["gateway_infra"]},
+        base_env(state)
+        | {
+            "LEARNER_GATEWAY_TOKEN": state.secrets()["gateway_infra"],
+            "OMP_NUM_THREADS": THREADS_BESIDE_ANOTHER,
+        },
     )
 
 

@@ -21,7 +21,9 @@ from envfarm_numbers.suite import Suite
 def probe_and_select(context: DemoContext, farm: Farm) -> None:
     """How hard each training task is for the warmed-up policy, and which are worth training on."""
     recipe = context.recipe
-    train_tasks = served.choose(farm.tasks(), recipe.domain, {"split": "train"})
+    train_tasks = spread(
+        served.choose(farm.tasks(), recipe.domain, {"split": "train"}), recipe.probe.tasks
+    )
     plan = ProbePlan(
         name=f"{recipe.run_id}.probe",
         tasks=train_tasks,
@@ -162,12 +164,15 @@ def frozen_suite(context: DemoContext, farm: Farm) -> Suite:
     def work() -> dict[str, Any]:
         tasks = farm.tasks()
         ids = served.choose(tasks, context.recipe.domain, {"split": "eval"})
-        wanted = context.recipe.evaluation.tasks or len(ids)
-        # Evenly over the families, which follow each other in id order.
-        step = max(1, len(ids) // wanted)
-        suite = served.freeze("demo", tasks, ids[::step][:wanted])
+        suite = served.freeze("demo", tasks, spread(ids, context.recipe.evaluation.tasks))
         write_durably(path, suite.to_json().encode())
         return {"hash": suite.hash, "tasks": len(suite.tasks)}
 
     context.stages.run(Stage(name="suite", work=work, files=(path,)))
     return Suite.read(path)
+
+
+def spread(ids: list[str], wanted: int) -> list[str]:
+    """`wanted` of them (all for 0), evenly over the workflows, which follow each other in id order."""
+    step = max(1, len(ids) // (wanted or len(ids)))
+    return ids[::step][: wanted or len(ids)]

@@ -34,6 +34,8 @@ class Demonstrations(Part):
     """Conversations that are played from plans, right and nearly right ones, and recorded."""
 
     per_task: int = Field(ge=1)
+    right_share: float = Field(gt=0, le=1)
+    """Of them golden; the rest end wrongly, or there would be little left to learn by trying."""
     copies: int = Field(ge=0)
     """Of each, with other ids: so that copying is learned, and not the ids of the training tasks."""
 
@@ -48,6 +50,8 @@ class WarmStart(Part):
 
 
 class Probe(Part):
+    tasks: int
+    """At most, evenly over the workflows; 0 takes every training task."""
     minimum: int
     cap: int
     at_once: int
@@ -119,27 +123,37 @@ class DemoRecipe(Recipe):
                 "control": control,
                 "domain": DOMAIN,
                 "content": domains_hash(domains / DOMAIN),
-                "train_tasks_of_a_workflow": 24 if share >= 0.5 else 6,
+                "train_tasks_of_a_workflow": 18 if share >= 0.5 else 6,
                 "learner": str(learner),
                 "learner_content": bytes_hash(learner.read_bytes()),
                 "max_tokens": 1024,
                 "concurrency": 64,
                 "first_model": {"vocabulary": VOCABULARY, "copying_steps": 300},
-                "demonstrations": {"per_task": 4 if share >= 0.5 else 8, "copies": 4},
+                "demonstrations": {
+                    "per_task": 5 if share >= 0.5 else 8,
+                    "right_share": 0.6,
+                    "copies": 4,
+                },
                 "warm_start": {
-                    "steps": _at_least(20, 600 * share),
+                    "steps": _at_least(20, 500 * share),
                     "batch": 32 if share >= 0.5 else 8,
                     "lr": 1e-3,
                 },
-                "probe": {"minimum": 4, "cap": 8, "at_once": 4, "worth": 400.0},
+                "probe": {
+                    "tasks": 84 if share >= 0.5 else 0,
+                    "minimum": 4,
+                    "cap": 6,
+                    "at_once": 4,
+                    "worth": 400.0,
+                },
                 "evaluation": {"tasks": 0 if share >= 0.5 else 16, "k": 8 if share >= 0.5 else 4},
                 "train": {
-                    "updates": _at_least(2, 30 * share),
-                    "groups_per_update": 18 if share >= 0.5 else 6,
+                    "updates": _at_least(2, 20 * share),
+                    "groups_per_update": 16 if share >= 0.5 else 6,
                     "group_size": 8,
                     "lr": 3e-4,
                     "staleness": 1,
-                    "max_replacements": 18 if share >= 0.5 else 6,
+                    "max_replacements": 16 if share >= 0.5 else 6,
                 },
                 "sampling": {"temperature": 1.0, "top_k": VOCABULARY, "top_p": 1.0},
             },

@@ -29,7 +29,7 @@ SCRIPTED_RUN = "demonstrations"
 def make_model(stack: Stack, folder: Path, recipe: DemoRecipe, domains: Path) -> dict[str, Any]:
     """A tokenizer of the domain's text and a Qwen3 model with seeded random weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    plans = demonstration_plans(domains, recipe.domain, recipe.demonstrations.per_task, recipe.seed)
+    plans = _plans(recipe, domains)
     text = folder / "corpus.txt"
     text.write_text(domain_text(domains, recipe.domain, plans))
     child = stack.children.start(
@@ -52,9 +52,7 @@ def play_demonstrations(
     stack: Stack, folder: Path, recipe: DemoRecipe, narration: Narration
 ) -> dict[str, Any]:
     """Record the plans through a gateway whose policy answers from a script, at once."""
-    plans = demonstration_plans(
-        stack.options.domains, recipe.domain, recipe.demonstrations.per_task, recipe.seed
-    )
+    plans = _plans(recipe, stack.options.domains)
     records = folder / "demonstrations"
     stack.start_script(write_plans(folder / "plans.json", plans))
     stack.start_gateway(records)
@@ -158,3 +156,10 @@ def warm_start(
     # They can be made again, and no job of a gateway left them.
     shutil.rmtree(records / "renamed")
     return read_json(run_dir / "summary.json")
+
+
+def _plans(recipe: DemoRecipe, domains: Path) -> dict[str, dict[str, Any]]:
+    wanted = recipe.demonstrations
+    return demonstration_plans(
+        domains, recipe.domain, wanted.per_task, recipe.seed, wanted.right_share
+    )
