@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+TOKENS = 12
+"""What each answer says that it took."""
 Script = Callable[[list[dict[str, str]]], str | int | None]
 
 
@@ -34,7 +36,8 @@ def judge_server(script: Script) -> Iterator[JudgeServer]:
             finish = "length" if said is None else "stop"
             message = {"role": "assistant", "content": said or ""}
             choice = {"index": 0, "finish_reason": finish, "message": message}
-            answer = json.dumps({"model": body["model"], "choices": [choice]}).encode()
+            value = {"model": body["model"], "choices": [choice], "usage": {"total_tokens": TOKENS}}
+            answer = json.dumps(value).encode()
             self.send_response(status if self.path == "/v1/chat/completions" else 404)
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()

@@ -46,7 +46,7 @@ class AttemptRow:
     initial_state_hash: str
     final_state_hash: str
     prompt_tokens: int
-    """Tokens that the policy did not sample."""
+    """Tokens that the policy did not sample; for `chat` all prompt tokens that the endpoint counted."""
     sampled_tokens: int
     user_tokens: int
     """Tokens of a simulated user's model, in and out."""
@@ -77,6 +77,8 @@ class AttemptRow:
             value = json.loads(line)
         except ValueError as error:
             raise ConfigError(f"{where}: not JSON: {error}") from error
+        except RecursionError as error:
+            raise ConfigError(f"{where}: not a row: nested too deeply") from error
         if not isinstance(value, dict):
             raise ConfigError(f"{where}: a row is a JSON object")
         known = {field.name for field in fields(cls)}

@@ -12,7 +12,7 @@ from grader.judge.cache import AnswerCache
 from grader.judge.judge import Judge, parse
 from grader.judge.prompt import PROMPT_VERSION
 from grader.verdict import CannotRun
-from tests.support.judge_server import judge_server, quoted_text
+from tests.support.judge_server import TOKENS, judge_server, quoted_text
 
 QUESTION = "Does the text promise a refund?"
 YES, NO = '{"answer": "yes"}', '{"answer": "no"}'
@@ -154,3 +154,12 @@ async def test_a_reply_over_the_limit_fails_and_does_not_escape_the_judge():
         await judge.close()
     assert (result.passed, result.observed) == (False, "16 characters, at most 10")
     assert server.asked == []
+
+
+async def test_what_an_answer_took_is_counted_and_a_known_one_took_nothing():
+    check = RubricCheck(name="promises", kind="rubric", question=QUESTION, expect="yes")
+    with judge_server(in_turn("maybe", YES)) as server:
+        judge = Judge(server.url, "m")
+        assert (await rubric.run(check, "A refund comes.", judge)).judge_tokens == 2 * TOKENS
+        assert (await rubric.run(check, "A refund comes.", judge)).judge_tokens == 0
+        await judge.close()

@@ -56,7 +56,7 @@ class Timings(_message.Message):
     def __init__(self, evidence_seconds: _Optional[float] = ..., checks_seconds: _Optional[float] = ...) -> None: ...
 
 class Verdict(_message.Message):
-    __slots__ = ("verdict_id", "request_id", "task", "status", "reward", "checks", "diff", "checks_hash", "grader_hash", "initial_state_hash", "final_state_hash", "ungradable_reason", "seconds", "world", "evidence_hash", "golden_hash", "input", "episode_id", "timings", "rules_hash")
+    __slots__ = ("verdict_id", "request_id", "task", "status", "reward", "checks", "diff", "checks_hash", "grader_hash", "initial_state_hash", "final_state_hash", "ungradable_reason", "seconds", "world", "evidence_hash", "golden_hash", "input", "episode_id", "timings", "rules_hash", "judge_tokens")
     VERDICT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +77,7 @@ class Verdict(_message.Message):
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
     RULES_HASH_FIELD_NUMBER: _ClassVar[int]
+    JUDGE_TOKENS_FIELD_NUMBER: _ClassVar[int]
     verdict_id: str
     request_id: str
     task: _task_pb2.TaskRef
@@ -97,4 +98,5 @@ class Verdict(_message.Message):
     episode_id: str
     timings: Timings
     rules_hash: str
-    def __init__(self, verdict_id: _Optional[str] = ..., request_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., status: _Optional[_Union[VerdictStatus, str]] = ..., reward: _Optional[float] = ..., checks: _Optional[_Iterable[_Union[CheckResult, _Mapping]]] = ..., diff: _Optional[_Iterable[_Union[_evidence_pb2.RowChange, _Mapping]]] = ..., checks_hash: _Optional[str] = ..., grader_hash: _Optional[str] = ..., initial_state_hash: _Optional[str] = ..., final_state_hash: _Optional[str] = ..., ungradable_reason: _Optional[str] = ..., seconds: _Optional[float] = ..., world: _Optional[_Union[_task_pb2.WorldRef, _Mapping]] = ..., evidence_hash: _Optional[str] = ..., golden_hash: _Optional[str] = ..., input: _Optional[_Union[GradeInput, str]] = ..., episode_id: _Optional[str] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., rules_hash: _Optional[str] = ...) -> None: ...
+    judge_tokens: int
+    def __init__(self, verdict_id: _Optional[str] = ..., request_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., status: _Optional[_Union[VerdictStatus, str]] = ..., reward: _Optional[float] = ..., checks: _Optional[_Iterable[_Union[CheckResult, _Mapping]]] = ..., diff: _Optional[_Iterable[_Union[_evidence_pb2.RowChange, _Mapping]]] = ..., checks_hash: _Optional[str] = ..., grader_hash: _Optional[str] = ..., initial_state_hash: _Optional[str] = ..., final_state_hash: _Optional[str] = ..., ungradable_reason: _Optional[str] = ..., seconds: _Optional[float] = ..., world: _Optional[_Union[_task_pb2.WorldRef, _Mapping]] = ..., evidence_hash: _Optional[str] = ..., golden_hash: _Optional[str] = ..., input: _Optional[_Union[GradeInput, str]] = ..., episode_id: _Optional[str] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., rules_hash: _Optional[str] = ..., judge_tokens: _Optional[int] = ...) -> None: ...

@@ -7,7 +7,7 @@ otherwise                                 →  graded, reward 0
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -22,6 +22,8 @@ class CheckResult:
     observed: str
     judge: str = ""
     """Who answered a rubric: model, endpoint and version of the prompt."""
+    judge_tokens: int = field(default=0, compare=False)
+    """That the answer took, in and out; none when it was known."""
 
 
 class CannotRun(Exception):

@@ -25,7 +25,7 @@ INPUTS = {
     "state": verdict_pb2.GRADE_INPUT_STATE,
     "stored": verdict_pb2.GRADE_INPUT_STORED,
 }
-MEASURED = ("seconds", "timings", "input", "episode_id")
+MEASURED = ("seconds", "timings", "input", "episode_id", "judge_tokens")
 """Fields that tell how a verdict came about; all others follow from evidence, checks and grader."""
 
 
@@ -58,6 +58,7 @@ def to_proto(
         ungradable_reason=decision.reason,
         input=INPUTS[input],  # pyright: ignore[reportArgumentType]
         seconds=graded.seconds,
+        judge_tokens=sum(result.judge_tokens for result in graded.results),
         timings=verdict_pb2.Timings(
             evidence_seconds=graded.evidence_seconds,
             checks_seconds=max(0.0, graded.seconds - graded.evidence_seconds),

@@ -15,6 +15,7 @@ from rollout_gateway.api import add_routes
 from rollout_gateway.backlog import BacklogGauge
 from rollout_gateway.chat.render import Renderer
 from rollout_gateway.chat.vocabulary import Vocabulary
+from rollout_gateway.chat_endpoint import ChatEndpoint
 from rollout_gateway.engine import Engine
 from rollout_gateway.environment import Environment
 from rollout_gateway.files import lock_folder
@@ -57,7 +58,8 @@ async def serve(settings: Settings) -> None:
     groups = _group_parts(settings, parts, versions, client)
     scheduler = Scheduler(groups, jobs, _caps(settings), _stream_rules(settings))
     infra_token = settings.infra_token.get_secret_value()
-    service = GatewayService(parts.policy, versions, scheduler, {INFRASTRUCTURE: infra_token})
+    tokens = {INFRASTRUCTURE: infra_token}
+    service = GatewayService(parts.policy, versions, scheduler, tokens, parts.chat)
 
     app = http.create_app("envfarm rollout-gateway", instruments, lambda: not stop.is_set())
     fleet = Fleet(parts.policy, parts.environment, partial(_engine, settings, parts.sampling))
@@ -90,6 +92,8 @@ async def serve(settings: Settings) -> None:
         await parts.grader.close()
         await parts.policy.close()
         await parts.users.close()
+        if parts.chat is not None:
+            await parts.chat.close()
         await client.aclose()
         jobs.close()
         lock.close()
@@ -130,9 +134,23 @@ def _rollout_parts(settings: Settings, instruments: Instruments) -> Parts:
         users=Users(settings.domains_dir, settings.users, _user_model(settings)),
         renderer=Renderer(vocabulary, settings.chat_format, settings.reasoning),
         sampling=sampling,
+        chat=_chat(settings),
         stages=Stages(instruments),
         instruments=instruments,
         attempt_seconds=settings.attempt_seconds,
+    )
+
+
+def _chat(settings: Settings) -> ChatEndpoint | None:
+    if settings.chat_url is None:
+        return None
+    return ChatEndpoint(
+        url=settings.chat_url,
+        model=settings.chat_model,
+        key=settings.chat_key.get_secret_value(),
+        parameters=settings.chat_parameters,
+        limit_field=settings.chat_limit_field,
+        seconds=settings.chat_seconds,
     )
 
 

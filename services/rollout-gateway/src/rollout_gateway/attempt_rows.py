@@ -13,7 +13,9 @@ def attempt_row(attempted: Attempted, order: Order) -> AttemptRow:
     rollout, failure = attempted.rollout, attempted.failure
     trajectory, verdict, task = rollout.trajectory, rollout.verdict, order.task
     calls = [call for turn in trajectory.turns for call in turn.calls]
-    sampled = sum(trajectory.loss_mask)
+    in_tokens = not trajectory.interface
+    sampled = sum(trajectory.loss_mask) if in_tokens else trajectory.sampled_tokens
+    read = len(trajectory.token_ids) - sampled if in_tokens else trajectory.prompt_tokens
     return AttemptRow(
         task_id=task.ref.task_id,
         task_hash=task.ref.task_hash,
@@ -25,19 +27,19 @@ def attempt_row(attempted: Attempted, order: Order) -> AttemptRow:
         episode_id=rollout.episode_id,
         status=status_name(trajectory.status),
         reward=verdict.reward if verdict.HasField("reward") else None,
-        interface="tokens",
+        interface=trajectory.interface or "tokens",
         policy_run=order.policy.run_id if order.policy is not None else "",
         policy_numbers=sorted({span.version_number for span in trajectory.version_spans}),
-        policy_hash=order.policy.weights_hash if order.policy is not None else "",
+        policy_hash=trajectory.model or (order.policy.weights_hash if order.policy else ""),
         renderer_hash=trajectory.renderer_hash,
         sampling_hash=trajectory.sampling_hash,
         checks_hash=verdict.checks_hash,
         initial_state_hash=verdict.initial_state_hash or attempted.initial_state_hash,
         final_state_hash=verdict.final_state_hash,
-        prompt_tokens=len(trajectory.token_ids) - sampled,
+        prompt_tokens=read,
         sampled_tokens=sampled,
         user_tokens=attempted.user_tokens,
-        judge_tokens=0,
+        judge_tokens=verdict.judge_tokens,
         turns=_assistant_turns(trajectory),
         tool_calls=len(calls),
         tool_errors=sum(call.is_error for call in calls),

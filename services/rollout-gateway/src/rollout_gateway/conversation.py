@@ -32,8 +32,8 @@ def summary(rollout: group_pb2.Rollout, failure: group_pb2.FailedAttempt | None)
         "status": status_name(trajectory.status),
         "reward": verdict.reward if verdict.HasField("reward") else None,
         "seconds": round(rollout.seconds, 3),
-        "tokens": len(trajectory.token_ids),
-        "sampled_tokens": sum(trajectory.loss_mask),
+        "tokens": len(trajectory.token_ids) or trajectory.prompt_tokens + trajectory.sampled_tokens,
+        "sampled_tokens": sum(trajectory.loss_mask) or trajectory.sampled_tokens,
         "versions": sorted({span.version_number for span in trajectory.version_spans}),
         "failure": _failure(failure) if failure is not None else None,
     }

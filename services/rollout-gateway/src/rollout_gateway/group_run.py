@@ -37,6 +37,7 @@ FINAL_ERRORS = {
     "BrokenWorld",
     "NoChecks",
     "PromptTooLong",
+    "EndpointRefused",
     "ConfigError",
     "InvalidArgument",
     "Unauthenticated",
@@ -212,14 +213,17 @@ class GroupRun:
             repetition=job.spec.repetition(self._group_id, slot),
             slot_mode=job.spec.slot_mode,
             seed=job.spec.seed,
-            policy=self._parts.versions.in_service,
+            policy=None if job.spec.interface else self._parts.versions.in_service,
+            interface=job.spec.interface,
         )
         async with self._seat(slot):
-            with job.waits_for("" if parts.policy.is_serving else "engine"):
-                await parts.policy.wait_until_serving()
+            if not job.spec.interface:
+                with job.waits_for("" if parts.policy.is_serving else "engine"):
+                    await parts.policy.wait_until_serving()
             with job.waits_for("grader" if parts.grader.is_doubtful else ""):
                 await parts.grader.wait_until_healthy()
-            order = replace(order, policy=self._parts.versions.in_service)
+            if not job.spec.interface:
+                order = replace(order, policy=self._parts.versions.in_service)
             running = Attempt(parts, order, job.waits_for)
             job.running_rollouts += 1
             try:
@@ -349,8 +353,8 @@ class GroupRun:
 
 
 def versions_of(rollout: group_pb2.Rollout) -> list[int]:
-    """Numbers of the policy versions that sampled it."""
-    return [span.version_number for span in rollout.trajectory.version_spans]
+    """Numbers of the policy versions that sampled it; a chat endpoint is version 0 for ever."""
+    return [span.version_number for span in rollout.trajectory.version_spans] or [0]
 
 
 def _outcome(group: group_pb2.Group | None, **end: Any) -> group_pb2.GroupOutcome:

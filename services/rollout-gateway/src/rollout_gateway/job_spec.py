@@ -9,6 +9,8 @@ from enum import StrEnum
 from envfarm.errors import InvalidArgument
 from envfarm.ids import group_id
 
+from rollout_gateway.chat_dialogue import INTERFACE
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 MAX_GROUPS = 1_000_000
 MAX_STALENESS = 4
@@ -46,6 +48,8 @@ class JobSpec:
     """Set when the job samples under one version only."""
     policy_hash: str = ""
     share: int = 1
+    interface: str = ""
+    """chat, or empty for our engines."""
 
     @property
     def is_stream(self) -> bool:
@@ -84,6 +88,10 @@ class JobSpec:
             raise InvalidArgument("updates belongs to a stream: set groups_per_update too")
         if self.publish and self.kind is not JobKind.TRAIN:
             raise InvalidArgument(f"only a job of kind train is published, not {self.kind}")
+        if self.interface not in ("", INTERFACE):
+            raise InvalidArgument(f"interface {self.interface!r} is neither tokens nor chat")
+        if self.interface and (self.publish or self.policy_number is not None):
+            raise InvalidArgument("a chat endpoint has no versions and samples nothing to train on")
         if self.publish and self.policy_number is not None and self.policy_run != self.run_id:
             raise InvalidArgument("a learner takes groups of its own run's versions only")
 

@@ -33,6 +33,8 @@ def differences(
     trajectory = rollout.trajectory
     if not trajectory.turns:
         return []  # it ended before anything was said
+    if trajectory.interface:
+        return []  # a chat endpoint renders itself
     if trajectory.renderer_hash != renderer.hash:
         what = f"rendered as {trajectory.renderer_hash[:12]}…, here {renderer.hash[:12]}…"
         return [Difference(rollout.rollout_id, 0, what)]

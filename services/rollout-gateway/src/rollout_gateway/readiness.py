@@ -51,6 +51,8 @@ class Readiness:
         ConfigError when a job is to be held at a version that is gone.
         """
         spec, versions = job.spec, self._parts.versions
+        if spec.interface:
+            return
         while not job.stopping.is_set():
             version = versions.in_service
             if spec.policy_number is not None:

@@ -48,7 +48,8 @@ class Tally:
 
     def add(self, rollout: group_pb2.Rollout) -> None:
         self.attempts += 1
-        self.sampled_tokens += sum(rollout.trajectory.loss_mask)
+        trajectory = rollout.trajectory
+        self.sampled_tokens += sum(trajectory.loss_mask) or trajectory.sampled_tokens
         if rollout.verdict.HasField("reward"):
             self.graded += 1
             self.reward += rollout.verdict.reward

@@ -7,11 +7,11 @@ a reward; wall time is ours and ends in timed_out without one.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from envfarm.errors import EnvfarmError, PromptTooLong
+from envfarm.errors import EnvfarmError
 from envfarm.streams import PAYLOAD_VERSION
 from envfarm.v1 import group_pb2, policy_pb2, task_pb2, trajectory_pb2, verdict_pb2
 from envfarm_common import logging, tracing
@@ -19,14 +19,15 @@ from envfarm_common.metrics import Instruments
 
 from rollout_gateway.chat.calls import MalformedCall, ToolCall
 from rollout_gateway.chat.formats import ToolLine
-from rollout_gateway.chat.parse import Reply
 from rollout_gateway.chat.render import Renderer
+from rollout_gateway.chat_dialogue import INTERFACE, ChatDialogue
+from rollout_gateway.chat_endpoint import ChatEndpoint
+from rollout_gateway.dialogue import Dialogue, Place, Said, TokenDialogue
 from rollout_gateway.environment import Environment, LiveEpisode
 from rollout_gateway.grading import Grader
 from rollout_gateway.policy import Policy
 from rollout_gateway.sampling import Sampling
 from rollout_gateway.stages import Stages
-from rollout_gateway.tokens import TokenStream
 from rollout_gateway.user import User, Users
 
 S = trajectory_pb2.RolloutStatus
@@ -51,6 +52,8 @@ class Parts:
     users: Users
     renderer: Renderer
     sampling: Sampling
+    chat: ChatEndpoint | None
+    """Asked by jobs of interface chat; None when there is no such endpoint."""
     stages: Stages
     instruments: Instruments
     attempt_seconds: float
@@ -74,6 +77,8 @@ class Order:
     """Of the job; simulated users take theirs from it."""
     policy: policy_pb2.PolicyVersion | None = None
     """In service when the attempt begins."""
+    interface: str = ""
+    """chat, or empty for our engines."""
 
 
 @dataclass(slots=True)
@@ -107,10 +112,9 @@ class Attempt:
             for t in order.task.tools
         ]
         self._schemas = {tool.name: tool.schema for tool in self._tools}
-        self._stream = TokenStream()
+        self._dialogue = self._made()
         self._counts = Counts()
         self._turns: list[trajectory_pb2.Turn] = []
-        self._shown_from = 0
         self._user: User | None = None
         self._final_reply = ""
         self._status = S.ROLLOUT_STATUS_UNSPECIFIED
@@ -185,30 +189,25 @@ class Attempt:
                 episode_id=episode.episode_id,
                 final_reply=self._final_reply,
             )
-        self._parts.instruments.count("envfarm_graded_tokens_total", sum(self._stream.mask))
+        self._parts.instruments.count("envfarm_graded_tokens_total", self._dialogue.sampled_tokens)
         self._status = status
 
     def _start(self, task: task_pb2.Task) -> User:
         with self._at("user"):
             seed = f"{self._order.seed}:{task.ref.task_id}:{self._order.repetition}"
             self._user = user = self._parts.users.user(task.ref.task_id, task.opening, seed)
-        renderer = self._parts.renderer
-        self._give(Kind.TURN_KIND_SYSTEM, task.policy, renderer.system(task.policy, self._tools))
-        self._give(Kind.TURN_KIND_USER, task.opening, renderer.user(task.opening))
-        if self._room(renderer.open_assistant()) < 1:
-            self._boundary = "engine"
-            raise PromptTooLong(
-                f"the prompt of {task.ref.task_id} has {len(self._stream)} tokens, "
-                f"the limit is {self._max_total()}",
-                hint="raise max_total_tokens of the task or the engines' --max-model-len",
-            )
+        self._boundary = "engine"
+        system, opening = self._dialogue.begin(task.policy, task.opening)
+        self._note(Kind.TURN_KIND_SYSTEM, task.policy, system)
+        self._note(Kind.TURN_KIND_USER, task.opening, opening)
         return user
 
     async def _turn(self, episode: LiveEpisode, user: User) -> trajectory_pb2.RolloutStatus | None:
         """One generation and what it causes; the status when the conversation is over."""
         if self._counts.turns >= self._limits.max_turns:
             return S.ROLLOUT_STATUS_TRUNCATED_TURNS
-        reply, cut = await self._generate()
+        said = await self._generate()
+        reply = said.reply
         turn = self._turns[-1]
         turn.text, turn.reasoning = reply.text, reply.reasoning
         turn.calls_in_reasoning = reply.calls_in_reasoning
@@ -216,58 +215,29 @@ class Attempt:
             self._parts.instruments.count(
                 "envfarm_calls_in_reasoning_total", reply.calls_in_reasoning
             )
-        if cut:
+        if said.cut:
             return S.ROLLOUT_STATUS_TRUNCATED_TOKENS
         if reply.calls:
             for call in reply.calls:
                 if not await self._call(episode, call, turn):
                     return S.ROLLOUT_STATUS_TRUNCATED_CALLS
             contents = [record.content for record in turn.calls]
-            return self._observe(
-                Kind.TURN_KIND_TOOL,
-                "\n".join(contents),
-                self._parts.renderer.tool_results(contents),
-            )
+            placed = self._dialogue.tool_results(contents)
+            return self._observe(Kind.TURN_KIND_TOOL, "\n".join(contents), placed)
         self._final_reply = reply.text
         with self._at("user"):
-            said = await user.answer(reply.text)
-        if said is None:
+            answer = await user.answer(reply.text)
+        if answer is None:
             return S.ROLLOUT_STATUS_COMPLETED
-        if self._parts.renderer.reasoning == "strip":
-            self._hide_reasoning()
-        return self._observe(Kind.TURN_KIND_USER, said, self._parts.renderer.user(said))
+        return self._observe(Kind.TURN_KIND_USER, answer, self._dialogue.user(answer))
 
-    def _hide_reasoning(self) -> None:
-        """Once the user speaks again, the reasoning of earlier turns is not shown any more."""
-        for turn in self._turns[self._shown_from :]:
-            if turn.kind == Kind.TURN_KIND_ASSISTANT:
-                ids = self._stream.ids[turn.token_start : turn.token_start + turn.token_length]
-                self._stream.hide(turn.token_start, self._parts.renderer.reasoning_length(ids))
-        self._shown_from = len(self._turns)
-
-    async def _generate(self) -> tuple[Reply, bool]:
-        """Sample a turn into the stream; what it means, and whether a limit cut it."""
-        renderer, stream = self._parts.renderer, self._stream
-        opening = renderer.open_assistant()
-        room = min(self._limits.max_turn_tokens, self._room(opening))
-        stream.give(opening)
+    async def _generate(self) -> Said:
         with self._at("engine", "generate"):
-            sampled = await self._parts.policy.generate(
-                stream.context(),
-                request_id=f"{self._order.rollout_id}.t{self._counts.turns}",
-                sticky=self._order.rollout_id,
-                max_tokens=room,
-            )
-        start, length = stream.sample(sampled.ids, sampled.logprobs, sampled.versions)
-        stream.give(renderer.close_assistant(sampled.ids[-1]))
+            said = await self._dialogue.generate(self._counts.turns)
         self._counts.turns += 1
-        self._parts.instruments.count("envfarm_sampled_tokens_total", length)
-        self._turns.append(
-            trajectory_pb2.Turn(
-                kind=Kind.TURN_KIND_ASSISTANT, token_start=start, token_length=length
-            )
-        )
-        return renderer.read(sampled.ids, self._schemas), sampled.cut
+        self._parts.instruments.count("envfarm_sampled_tokens_total", said.tokens)
+        self._note(Kind.TURN_KIND_ASSISTANT, "", said.place)
+        return said
 
     async def _call(
         self, episode: LiveEpisode, call: ToolCall | MalformedCall, turn: trajectory_pb2.Turn
@@ -302,28 +272,28 @@ class Attempt:
         return True
 
     def _observe(
-        self, kind: trajectory_pb2.TurnKind, text: str, ids: Sequence[int]
+        self, kind: trajectory_pb2.TurnKind, text: str, place: Place | None
     ) -> trajectory_pb2.RolloutStatus | None:
-        """Append what the policy reads next, if a further turn still fits."""
-        if self._room([*ids, *self._parts.renderer.open_assistant()]) < 1:
+        """Put on record what the policy reads next; without a place nothing fits any more."""
+        if place is None:
             return S.ROLLOUT_STATUS_TRUNCATED_TOKENS
-        self._give(kind, text, ids)
+        self._note(kind, text, place)
         return None
 
-    def _give(self, kind: trajectory_pb2.TurnKind, text: str, ids: Sequence[int]) -> None:
-        start, length = self._stream.give(ids)
+    def _note(self, kind: trajectory_pb2.TurnKind, text: str, place: Place) -> None:
+        start, length = place
         self._turns.append(
             trajectory_pb2.Turn(kind=kind, text=text, token_start=start, token_length=length)
         )
 
-    def _room(self, given: Sequence[int]) -> int:
-        """Tokens that may be sampled after `given`; the two that close a turn are kept free."""
-        return self._max_total() - len(self._stream) - len(given) - 2
-
-    def _max_total(self) -> int:
-        """The task's limit, or the engines' where that is lower."""
-        engines = self._parts.policy.max_length
-        return min(self._limits.max_total_tokens, engines or self._limits.max_total_tokens)
+    def _made(self) -> Dialogue:
+        parts, task = self._parts, self._order.task
+        if self._order.interface == INTERFACE:
+            assert parts.chat is not None
+            return ChatDialogue(parts.chat, task, self._tools)
+        return TokenDialogue(
+            parts.policy, parts.renderer, parts.sampling, task, self._tools, self._order.rollout_id
+        )
 
     @contextmanager
     def _at(self, boundary: str, stage: str = "") -> Iterator[None]:
@@ -355,11 +325,9 @@ class Attempt:
             task=order.task.ref,
             turns=self._turns,
             status=self._status,
-            renderer_hash=self._parts.renderer.hash,
-            sampling_hash=self._parts.sampling.hash,
             final_reply=self._final_reply,
         )
-        self._stream.write_to(trajectory)
+        self._dialogue.write_to(trajectory)
         return group_pb2.Rollout(
             rollout_id=order.rollout_id,
             slot=order.slot,

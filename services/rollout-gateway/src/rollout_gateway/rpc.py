@@ -9,6 +9,7 @@ from envfarm.v1.gateway_service_pb2_grpc import GatewayServiceServicer
 from envfarm_common import auth
 from envfarm_common.grpc import authorization
 
+from rollout_gateway.chat_endpoint import ChatEndpoint
 from rollout_gateway.job_request import job_spec
 from rollout_gateway.job_status import job_status
 from rollout_gateway.policy import EngineState, Policy
@@ -26,9 +27,10 @@ class GatewayService(GatewayServiceServicer):
         versions: Versions,
         scheduler: Scheduler,
         tokens: Mapping[str, str],
+        chat: ChatEndpoint | None = None,
     ):
         self._policy, self._versions, self._scheduler = policy, versions, scheduler
-        self._tokens = tokens
+        self._tokens, self._chat = tokens, chat
 
     async def AnnouncePolicy(
         self, request: wire.AnnouncePolicyRequest, context: Context
@@ -76,6 +78,12 @@ class GatewayService(GatewayServiceServicer):
                 )
                 for place in self._policy.places
             ],
+            chat=self._chat
+            and wire.ChatEndpointStatus(
+                url=self._chat.url,
+                model=self._chat.model,
+                sampling_hash=self._chat.sampling_hash,
+            ),
         )
 
     def _require(self, context: Context) -> None:

@@ -61,6 +61,11 @@ class Scheduler:
                 "a learner needs the reasoning in the sequence that it trains on",
                 hint="set GATEWAY_REASONING=keep, or submit a job that is not published",
             )
+        if spec.interface and self._parts.rollouts.chat is None:
+            raise InvalidArgument(
+                "this gateway has no chat endpoint",
+                hint="set GATEWAY_CHAT_URL and GATEWAY_CHAT_MODEL",
+            )
         if (known := self.jobs.find(spec.job_id)) is not None:
             if known.spec != spec:
                 raise InvalidArgument(

@@ -1,11 +1,13 @@
 """Settings of the rollout-gateway, from variables GATEWAY_*; the only place that reads them."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from envfarm_common.settings import ServiceSettings
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
+
+from rollout_gateway.chat_endpoint import OWN_KEYS, LimitField
 
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$")]
 GrpcAddress = Annotated[str, Field(pattern=r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")]
@@ -23,8 +25,9 @@ class Settings(ServiceSettings):
     env_servers: Annotated[list[GrpcAddress], NoDecode] = Field(min_length=1)
     """gRPC doors, comma-separated host:port."""
     grader_url: HttpUrl
-    engines: Annotated[list[HttpUrl], NoDecode] = Field(min_length=1)
-    """vLLM servers, comma-separated URLs, reachable by the gateway only."""
+    engines: Annotated[list[HttpUrl], NoDecode]
+    """vLLM servers, comma-separated URLs, reachable by the gateway only; may be empty where there is a
+    chat endpoint."""
     redis_url: SecretStr
     domains_dir: Path
     """Folder of domains; only <domain>/user/ is read."""
@@ -56,6 +59,19 @@ class Settings(ServiceSettings):
     user_temperature: float = Field(0.7, ge=0)
     user_seconds: float = Field(60.0, gt=0)
     """Longest wait for one answer of the users' model."""
+
+    chat_url: HttpUrl | None = None
+    """OpenAI-compatible endpoint, such as https://host/v1, whose model jobs of interface chat ask."""
+    chat_model: str = ""
+    chat_key: SecretStr = SecretStr("")
+    chat_parameters: dict[str, Any] = Field(
+        default_factory=lambda: {"temperature": 1.0, "top_p": 0.95}
+    )
+    """JSON object that goes into every request, such as {"reasoning_effort": "low"}."""
+    chat_limit_field: LimitField = "max_tokens"
+    """How the endpoint calls the limit of one answer; some take max_completion_tokens only."""
+    chat_seconds: float = Field(300.0, gt=0)
+    """Longest wait for one answer of the chat endpoint."""
 
     concurrency: int = Field(32, ge=1)
     """Attempts that run at once, at most; fewer while the engines queue or their caches are full."""
@@ -109,6 +125,13 @@ class Settings(ServiceSettings):
     def _fits(self) -> Self:
         if (self.store == "dir") != (self.store_dir is not None):
             raise ValueError('store "dir" needs GATEWAY_STORE_DIR, and "redis" takes none')
+        if not self.engines and not self.chat_url:
+            raise ValueError("GATEWAY_ENGINES names no engine, and there is no GATEWAY_CHAT_URL")
+        if self.chat_url and not self.chat_model:
+            raise ValueError("GATEWAY_CHAT_URL needs GATEWAY_CHAT_MODEL")
+        taken = sorted((OWN_KEYS | {self.chat_limit_field}) & self.chat_parameters.keys())
+        if taken:
+            raise ValueError(f"GATEWAY_CHAT_PARAMETERS cannot set {', '.join(taken)}")
         if self.users == "model" and not (self.user_url and self.user_model):
             raise ValueError('users "model" needs GATEWAY_USER_URL and GATEWAY_USER_MODEL')
         return self

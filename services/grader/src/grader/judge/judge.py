@@ -41,6 +41,8 @@ _FORMAT = {
 class Answer:
     word: Word
     cached: bool
+    tokens: int = 0
+    """That it took, in and out, as the endpoint counts; answers that were no answer included."""
 
 
 class Judge:
@@ -76,20 +78,22 @@ class Judge:
         known = None if fresh else self._cache.get(key)
         if known is not None:
             return Answer(known, cached=True)
-        said = ""
+        said, spent = "", 0
         for attempt in range(ATTEMPTS):
-            said = await self._complete(messages, seed=attempt)
+            said, tokens = await self._complete(messages, seed=attempt)
+            spent += tokens
             word = parse(said)
             if word is not None:
                 if not fresh:
                     self._cache.put(key, word)
-                return Answer(word, cached=False)
+                return Answer(word, cached=False, tokens=spent)
         raise CannotRun(f"the judge answered neither yes nor no, {ATTEMPTS} times: {said[:80]!r}")
 
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def _complete(self, messages: list[Message], seed: int) -> str:
+    async def _complete(self, messages: list[Message], seed: int) -> tuple[str, int]:
+        """What was said, and the tokens that it took."""
         body = {
             "model": self._model,
             "messages": messages,
@@ -117,7 +121,7 @@ class Judge:
             raise GraderError(
                 f"{where} cannot be asked: {type(error).__name__}: {error}"
             ) from error
-        return _content(response)  # pyright: ignore[reportPossiblyUnboundVariable]
+        return _content(response), _tokens(response)  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
 def parse(said: str) -> Word | None:
@@ -145,6 +149,15 @@ def _content(response: httpx.Response) -> str:
         return choice["message"]["content"] or ""
     except (ValueError, LookupError, TypeError, AttributeError):
         return ""
+
+
+def _tokens(response: httpx.Response) -> int:
+    """Zero where the endpoint does not count."""
+    try:
+        total = response.json()["usage"]["total_tokens"]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return 0
+    return total if isinstance(total, int) and total > 0 else 0
 
 
 def _worth_another_try(error: Exception) -> bool:

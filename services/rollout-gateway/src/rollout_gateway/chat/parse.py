@@ -43,7 +43,7 @@ def parse(
     read: ReadCall = read_json_call,
 ) -> Reply:
     """`read` reads what stands between the tags of a call."""
-    reasoning, rest = _split_reasoning(turn)
+    reasoning, rest = split_reasoning(turn)
     inside = reasoning.count(CALL_OPEN)
     texts: list[str] = []
     calls: list[ToolCall | MalformedCall] = []
@@ -64,7 +64,7 @@ def parse(
     return Reply(reasoning=reasoning, text=text, calls=tuple(calls), calls_in_reasoning=inside)
 
 
-def _split_reasoning(turn: str) -> tuple[str, str]:
+def split_reasoning(turn: str) -> tuple[str, str]:
     """A turn that opens a thought and does not close it is all thought."""
     stripped = turn.lstrip()
     opens = stripped.startswith(THINK_OPEN)
