@@ -1,7 +1,7 @@
 """`envfarm eval`: a frozen suite, N tasks × k repetitions, figures with their intervals."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from envfarm.v1 import policy_pb2
@@ -27,6 +27,7 @@ from envfarm_cli.campaign.opening import (
     Services,
     StackOption,
     TagOption,
+    Where,
     campaign_folder,
     parse_tags,
     services,
@@ -43,9 +44,22 @@ from envfarm_cli.commands_stack import (
     JsonOption,
     StateDirOption,
 )
+from envfarm_cli.failure import BadInput
 from envfarm_cli.output import OK, Output, plain
+from envfarm_cli.service_specs import Engine
 from envfarm_numbers.estimators import Estimate
 from envfarm_numbers.suite import Suite
+
+Interface = Literal["tokens", "chat"]
+CHAT: Interface = "chat"
+InterfaceOption = Annotated[
+    Interface,
+    typer.Option(
+        help="[b]tokens[/b]: our engines. [b]chat[/b]: the OpenAI-compatible endpoint of "
+        "GATEWAY_CHAT_URL, GATEWAY_CHAT_MODEL and GATEWAY_CHAT_KEY; its rows are marked so and "
+        "are not paired with rows of the other kind.",
+    ),
+]
 
 
 class EvalRecipe(Recipe):
@@ -58,6 +72,7 @@ class EvalRecipe(Recipe):
     """Of a suite file: its tasks and hashes; empty when the suite is frozen from the domain."""
     biased: bool
     """Its tasks were selected by looking at results; the headline says so."""
+    interface: Interface
     k: int = Field(ge=1, le=1024)
     seed: int = Field(ge=0)
     services: Services
@@ -80,6 +95,7 @@ def eval_(
         ),
     ] = False,
     k: Annotated[int, typer.Option("-k", min=1, max=1024, help="Repetitions of each task.")] = 20,
+    interface: InterfaceOption = "tokens",
     seed: Annotated[int, typer.Option(min=0, help="Of the order and of simulated users.")] = 1,
     stack: StackOption = "running",
     engine: EngineOption = "vllm",
@@ -101,6 +117,8 @@ def eval_(
     Writes suite.json, attempts.jsonl and results/figures.json to runs/NAME.
 
     Example: [b]envfarm eval --name base --domain counter --tag split=eval -k 8[/b]
+
+    Example: [b]envfarm eval --name other --suite suites/held-out.json --interface chat --stack own[/b]
     """
     out = Output(json)
     recipe = EvalRecipe.resolve(
@@ -111,9 +129,10 @@ def eval_(
             "tags": parse_tags(tag),
             "suite": Suite.read(suite, biased=biased_suite).tasks if suite else {},
             "biased": biased_suite,
+            "interface": interface,
             "k": k,
             "seed": seed,
-            "services": services(stack, engine, model),
+            "services": services(stack, _engine(stack, engine, interface), model),
         },
     )
     narration = Narration(out, total=2)
@@ -158,6 +177,9 @@ def _run(
         return {"hash": suite.hash, "tasks": len(suite.tasks), "warning": suite.warning}
 
     def policy() -> dict[str, Any]:
+        if recipe.interface == CHAT:
+            asked = farm.chat_endpoint()
+            return {"url": asked.url, "model": asked.model, "sampling_hash": asked.sampling_hash}
         now = farm.in_service() or serve_weights(farm, jobs, farm.model, folder.path, learner, {})
         return plain_version(now)
 
@@ -169,18 +191,23 @@ def _run(
     frozen = stages.run(Stage(name="suite", work=freeze, files=(path,)))
     suite = Suite.read(path)
     pinned = stages.run(Stage(name="policy", work=policy))
-    narration.stage(
-        "attempts",
-        f"{len(suite.tasks)} tasks × {recipe.k} repetitions at version {pinned['number']} of "
-        f"{pinned['run_id']}",
+    in_chat = recipe.interface == CHAT
+    if in_chat:
+        _require_same(pinned, farm)
+    who = (
+        f"by {pinned['model']} at {pinned['url']}"
+        if in_chat
+        else f"at version {pinned['number']} of {pinned['run_id']}"
     )
+    narration.stage("attempts", f"{len(suite.tasks)} tasks × {recipe.k} repetitions {who}")
     plan = Plan(
         name=jobs,
         suite=suite,
         k=recipe.k,
         seed=recipe.seed,
-        run_id=pinned["run_id"],
-        policy=policy_pb2.PolicyVersion(**pinned),
+        run_id=jobs if in_chat else pinned["run_id"],
+        policy=None if in_chat else policy_pb2.PolicyVersion(**pinned),
+        interface=CHAT if in_chat else "",
     )
     rows = folder.path / "attempts.jsonl"
     stages.run(Stage(name="attempts", needs=("suite", "policy"), work=attempts, files=(rows,)))
@@ -189,6 +216,7 @@ def _run(
         used = stages.result("attempts")
         return {
             "policy": pinned,
+            "interface": recipe.interface,
             "suite_hash": suite.hash,
             "warning": frozen["warning"],
             "seed": recipe.seed,
@@ -197,6 +225,22 @@ def _run(
         }
 
     stages.run(Stage(name="figures", needs=("policy", "attempts"), work=figures))
+
+
+def _engine(stack: Where, engine: Engine, interface: Interface) -> Engine:
+    """A private stack of an evaluation by chat needs no engine."""
+    return "none" if interface == CHAT and stack == "own" else engine
+
+
+def _require_same(pinned: dict[str, Any], farm: Farm) -> None:
+    """BadInput when the endpoint is not the one that the evaluation began with."""
+    now = farm.chat_endpoint()
+    if (now.model, now.sampling_hash) != (pinned["model"], pinned["sampling_hash"]):
+        raise BadInput(
+            f"the evaluation began with {pinned['model']}, and the gateway now asks {now.model}, or "
+            "with other parameters",
+            hint="set GATEWAY_CHAT_* as they were, or choose another --name",
+        )
 
 
 def _show(figures: dict[str, Any], folder: Path, narration: Narration) -> None:

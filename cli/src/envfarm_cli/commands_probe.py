@@ -46,6 +46,13 @@ from envfarm_cli.output import OK, Output
 from envfarm_numbers.jeffreys import BANDS
 from envfarm_numbers.probing import StoppingRule
 
+AtOnceOption = Annotated[
+    int,
+    typer.Option(
+        help="Attempts of a task in one wave, at least; more save rounds and cost attempts."
+    ),
+]
+
 
 class ProbeRecipe(Recipe):
     """What a probe is; its hash names it."""
@@ -75,16 +82,14 @@ def probe_(
     domain: Annotated[str, typer.Option(help="Candidate tasks of this domain.")] = "",
     tag: TagOption = None,
     minimum: Annotated[int, typer.Option(help="Attempts with reward that every task gets.")] = 3,
-    cap: Annotated[int, typer.Option(help="Attempts with reward that no task exceeds.")] = 64,
+    cap: Annotated[int, typer.Option(help="Attempts with reward that no task exceeds.")] = 128,
     confidence: Annotated[
         float, typer.Option(help="Posterior mass of its band at which a task is finished.")
     ] = 0.99,
     worth: Annotated[
         float, typer.Option(help="Attempts that one avoided wrong band is worth.")
     ] = 400.0,
-    at_once: Annotated[
-        int, typer.Option(help="Attempts of a task in one wave; more save rounds.")
-    ] = 2,
+    at_once: AtOnceOption = 1,
     budget: Annotated[int, typer.Option(help="Attempts in all; 0 sets no limit.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of the order and of simulated users.")] = 1,
     dry_run: Annotated[

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from envfarm.v1 import policy_pb2
 
 from envfarm_cli.campaign import preflight as checks
 from envfarm_cli.campaign import served
@@ -114,6 +115,7 @@ class Run:
         self.run_id = f"{recipe.name}-{folder.id}"
         self.stages, self.narration = stages, narration
         self.model = Path(recipe.model) if recipe.model else farm.model
+        self.selected: SelectedTasks | None = None
 
     def go(self) -> None:
         tasks = self._pool()
@@ -130,7 +132,7 @@ class Run:
 
         def work() -> dict[str, Any]:
             with self.narration.meter("updates", wanted.updates) as meter:
-                found = train(plan, self.farm, self.path, meter)
+                found = train(plan, self.farm, self.path, meter, self._begun)
             rows = read_rows(rows_path(self.farm.records, f"{plan.run_id}.train"))
             write_json(self.path / "curves.json", curves(read_steps(self.path / "learner"), rows))
             return found
@@ -143,9 +145,16 @@ class Run:
         tasks = self.farm.tasks()
         if not wanted.selection:
             return served.choose(tasks, wanted.domain, wanted.tags)
-        selected = SelectedTasks.read(Path(wanted.selection))
-        served.check(Suite("selection", selected.tasks, {}), tasks)
-        return sorted(selected.tasks)
+        self.selected = SelectedTasks.read(Path(wanted.selection))
+        served.check(Suite("selection", self.selected.tasks, {}), tasks)
+        return sorted(self.selected.tasks)
+
+    def _begun(self, version: policy_pb2.PolicyVersion) -> None:
+        """Warn when the tasks were probed with other weights than the run starts from."""
+        if self.selected and version.number == 0:
+            warning = self.selected.policy_warning(version.weights_hash)
+            if warning:
+                self.narration.say(f"warning: {warning}")
 
     def _plan(self, tasks: list[str]) -> TrainPlan:
         recipe, wanted = self.recipe, self.recipe.train

@@ -13,9 +13,10 @@ from envfarm_cli import settings
 from envfarm_cli.failure import BadInput
 from envfarm_cli.state_dir import StateDir
 
-Engine = Literal["vllm", "scripted", "scripted-vllm"]
+Engine = Literal["vllm", "scripted", "scripted-vllm", "none"]
 """vllm samples; scripted answers from the domains' golden actions with made-up logprobs;
-scripted-vllm answers the same and lets a vLLM behind it score every token."""
+scripted-vllm answers the same and lets a vLLM behind it score every token; none leaves only the chat
+endpoint of GATEWAY_CHAT_URL."""
 
 THREADS_BESIDE_ANOTHER = str(max(1, (os.cpu_count() or 1) - 1))
 """Of engine and learner: threads that share a core make all others wait in every operation."""
@@ -68,11 +69,11 @@ class StackOptions:
 
     @property
     def has_vllm(self) -> bool:
-        return self.engine != "scripted"
+        return self.engine in ("vllm", "scripted-vllm")
 
     @property
     def has_script(self) -> bool:
-        return self.engine != "vllm"
+        return self.engine in ("scripted", "scripted-vllm")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), default=str)
@@ -250,6 +251,7 @@ def gateway(
         GATEWAY_HTTP_PORT=options.port("gateway.http"),
         GATEWAY_GRPC_PORT=options.port("gateway.grpc"),
         GATEWAY_READY_FILE=state.ready("gateway"),
+        **settings.chat(),
     )
 
 

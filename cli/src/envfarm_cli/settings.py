@@ -23,6 +23,11 @@ def judge() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("GRADER_JUDGE_")}
 
 
+def chat() -> dict[str, str]:
+    """The GATEWAY_CHAT_* variables, the endpoint's key among them, for the gateway that we start."""
+    return {name: value for name, value in os.environ.items() if name.startswith("GATEWAY_CHAT_")}
+
+
 def traces() -> dict[str, str]:
     """Where traces go, for every process that we start."""
     name = "OTEL_EXPORTER_OTLP_ENDPOINT"

@@ -103,8 +103,8 @@ def ledger(rows: Iterable[AttemptRow], sheet: PriceSheet, *, dependable: int) ->
 def spending(rows: Iterable[AttemptRow], sheet: PriceSheet) -> Spending:
     """Sums over `rows` at the prices of the sheet.
 
-    `prompt_tokens` counts each token that the policy did not sample once, as with a prefix cache; an
-    endpoint that bills the growing prompt at every turn costs more.
+    `prompt_tokens` counts each token that the policy did not sample once, as with a prefix cache; of a
+    chat endpoint the growing prompt of every turn, as it is billed.
     """
     known = list(rows)
     total = {

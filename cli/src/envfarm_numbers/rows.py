@@ -23,6 +23,7 @@ _BUFFER_BYTES = 1 << 20
 _MOST = 1 << 53
 """No number of a row is larger: it could not be told from its neighbour elsewhere."""
 _NEWLINE = ord("\n")
+_NOT_A_ROW = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(slots=True)
@@ -83,11 +84,11 @@ class LineReader:
         decode = self._decoder.decode
         try:
             return list(map(decode, lines))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _NOT_A_ROW:
             for number, line in enumerate(lines, first):
                 try:
                     decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                except _NOT_A_ROW as error:
                     raise _refusal(f"{path}:{number}", line, str(error)) from error
             raise
 

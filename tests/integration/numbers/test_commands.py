@@ -1,6 +1,7 @@
 """The commands on files, as a user runs them, in one process."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -194,3 +195,140 @@ def test_the_bench_reports_its_keys_beside_their_limits(envfarm, tmp_path):
     assert answer["probe_fraction_of_fixed_k"] <= 0.6
     assert set(answer["probing"]) == {"uniform", "u_shaped", "spiked"}
     assert answer["select_seconds"] > 0 and answer["select_peak_mb"] > 0
+
+
+def learner_folder(path: Path) -> Path:
+    path.mkdir(parents=True)
+    steps = [
+        {"update": i, "version": i - 1, "reward_mean": i / 10, "seconds": {"wait": 9, "step": 90}}
+        for i in range(1, 6)
+    ]
+    (path / "steps.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
+    return path
+
+
+def test_several_campaigns_make_one_report(envfarm, before, after, tmp_path):
+    (tmp_path / "prices.toml").write_text(PRICES + "training = 12.0\n")
+    learner_folder(tmp_path / "train" / "learner")
+    answer = envfarm(
+        *("report", str(before), "train", str(after), "--prices", "prices.toml"),
+        *("--probe", str(before), "--out", "all"),
+    )
+    summary = answer["summary"]
+    assert [one["name"] for one in summary["campaigns"]] == ["before", "after"]
+    alone = envfarm("compare", str(before), str(after))
+    assert summary["before_after"]["paired"] == alone["paired"]
+    assert summary["training"][0]["busy_seconds"] == 5 * 90
+    costs = {one["what"]: one["cost"] for one in summary["other_costs"]}
+    assert costs["training machine, train"] == pytest.approx(5 * 90 / 3600 * 12)
+    spent = summary["campaigns"][0]["cost"]["all"]["cost"]
+    assert costs["probing before"] == pytest.approx(spent)
+    text = (tmp_path / "all" / "report.md").read_text()
+    for words in (
+        "Every task, before and after",
+        "Repeatability",
+        "Cost against",
+        "Training train",
+    ):
+        assert words in text
+
+
+def test_campaigns_of_other_interfaces_are_reported_beside_each_other(envfarm, before, after):
+    path = after / "attempts.jsonl"
+    path.write_text(path.read_text().replace('"interface": "tokens"', '"interface": "chat"'))
+    refused = envfarm("compare", str(before), str(after), code=2)
+    assert "different interfaces" in refused["message"]
+    assert envfarm("compare", str(before), str(after), "--force")["warnings"]
+    answer = envfarm("report", str(before), str(after), "--out", "both")
+    assert answer["summary"]["before_after"] is None
+    assert "different interfaces" in answer["summary"]["not_paired"]
+
+
+def test_campaigns_that_make_no_report_together_are_one_line(envfarm, before, after, tmp_path):
+    envfarm("select", str(before), "--only-rows", "--out", "selection")
+    for arguments, words in (
+        ((str(before), str(after)), "needs --out"),
+        ((str(before), str(before), "--out", "x"), "named twice"),
+        ((str(before), "selection", "--out", "x"), "is a selection"),
+        ((str(before), "nowhere", "--out", "x"), "there is no nowhere"),
+        ((str(before), "--probe", str(after)), "several campaigns"),
+    ):
+        assert words in envfarm("report", *arguments, code=2)["message"]
+    five = [str(sample_campaign(tmp_path / f"c{i}", gain=0, policy="p", tasks=2)) for i in range(5)]
+    assert "cannot be told apart" in envfarm("report", *five, "--out", "x", code=2)["message"]
+
+
+HOSTILE = {
+    "empty": b"",
+    "half a line": b'{"task_id": "orders/a"',
+    "no json": b"hello\n",
+    "binary": bytes(range(256)) + b"\n",
+    "other bytes": b"\xff\xfe\n",
+    "a list": b"[1, 2]\n",
+    "deep": b"[" * 100_000 + b"\n",
+    "blank lines": b"\n\n",
+}
+
+
+@pytest.mark.parametrize("kind", list(HOSTILE))
+def test_a_hostile_file_is_one_line_in_every_command(envfarm, before, tmp_path, kind):
+    path = tmp_path / "hostile" / "attempts.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(HOSTILE[kind])
+    for arguments in (
+        ("select", str(path), "--only-rows"),
+        ("report", str(path)),
+        ("compare", str(before), str(path)),
+        ("compare", str(path), str(before), "--task", "orders/a"),
+    ):
+        said = envfarm(*arguments, code=2)["message"]
+        assert str(path) in said and "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"seconds": ', '"seconds": NaN, "x": ', ""),
+        ('"reward": 1.0', '"reward": Infinity', ""),
+        ('"reward": 1.0', '"reward": 2', "attempts pass (1) or do not (0)"),
+        ('"reward": 1.0', '"reward": true', "reward cannot be True"),
+        ('"repetition": 0', '"repetition": -1', "repetition cannot be -1"),
+        ('"repetition": 0', '"repetition": 1e300', "repetition cannot be"),
+        ('"checks": [', '"checks": [7, ', "checks"),
+        ('"writes": {"refunds": {"insert": 1}}', '"writes": {"refunds": 3}', "writes"),
+        ('"tags": {', '"tags": {"workflow": 5, "y": {}, ', "tags"),
+        ('"checks": [', '"checks": [' + "[" * 50_000, ""),
+    ],
+)
+def test_a_hostile_value_is_one_line_with_its_place(envfarm, tmp_path, old, new, words):
+    path = write_rows(tmp_path / "x" / "attempts.jsonl", rows_of({"orders/a": (2, 2)}))
+    lines = path.read_text().splitlines()
+    assert old in lines[0]
+    path.write_text(f"{lines[1]}\n{lines[0].replace(old, new)}\n")
+    said = envfarm("report", str(path), code=2)["message"]
+    assert said.startswith(f"{path}:2: ") and words in said and "\n" not in said
+
+
+def test_a_planned_k_far_above_the_rows_has_bounds_and_no_headline(envfarm, before):
+    answer = envfarm("report", str(before), "-k", "1000")
+    assert answer["summary"]["results"] is None
+    assert answer["summary"]["coverage"]["covered"] == 48 * 8
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_nobody_may_write_is_one_line(envfarm, before, tmp_path):
+    shut = tmp_path / "shut"
+    shut.mkdir(mode=0o500)
+    assert "shut" in envfarm("report", str(before), "--out", str(shut / "x"), code=1)["message"]
+
+
+def test_a_place_that_cannot_be_a_folder_is_one_line(envfarm, before, after, tmp_path):
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    for arguments in (
+        ("report", str(before), "--out", "taken"),
+        ("compare", str(before), str(after), "--out", "taken/below"),
+        ("select", str(before), "--only-rows", "--out", "taken"),
+    ):
+        said = envfarm(*arguments, code=1)["message"]
+        assert "taken" in said and "\n" not in said

@@ -22,6 +22,8 @@ FIGURES = {
         "failure-classes",
     },
     "comparison": {"repeatability", "before-after", "failure-classes", "cost-dependability"},
+    "runs": {"repeatability", "before-after", "domains", "cost-dependability", "difficulty-1"}
+    | {"curve-reward-mean-0", "failure-classes"},
     "selection": {"difficulty", "posteriors"},
     "training": {"curve-reward-mean", "curve-zero-variance-share", "curve-mismatch-gap"},
 }
@@ -60,6 +62,10 @@ def reports(tmp_path_factory) -> dict[str, Path]:
             str(prices),
             "--out",
             f"{root}/comparison",
+        ],
+        [
+            *("report", str(before), str(learner), str(after)),
+            *("--prices", str(prices), "--probe", str(before), "--out", str(root / "runs")),
         ],
         ["report", str(root / "selected"), "--out", str(root / "selection")],
         ["report", str(learner), "--out", str(root / "training")],

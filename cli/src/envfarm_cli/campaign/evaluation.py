@@ -14,6 +14,7 @@ from envfarm_cli.campaign.waves import Key, Waves
 from envfarm_cli.failure import Failure
 from envfarm_numbers.suite import Suite
 
+REFUSED = "EndpointRefused"
 REPAIRS = 3
 """Further waves for keys that have no reward; the gateway has tried each several times by then."""
 
@@ -30,6 +31,8 @@ class Plan:
     run_id: str
     policy: policy_pb2.PolicyVersion | None
     """The version that it is pinned to; None takes whatever is in service."""
+    interface: str = ""
+    """chat asks the gateway's chat endpoint; empty its engines."""
 
     @property
     def keys(self) -> list[Key]:
@@ -51,6 +54,7 @@ def evaluate(plan: Plan, farm: Farm, folder: Path, meter: Meter) -> list[Attempt
         run_id=plan.run_id,
         seed=plan.seed,
         policy=plan.policy,
+        interface=plan.interface,
     )
     keys = plan.keys
 
@@ -61,6 +65,8 @@ def evaluate(plan: Plan, farm: Farm, folder: Path, meter: Meter) -> list[Attempt
     waves.finish(tick)
     rounds = 0
     while (missing := waves.open_keys(keys)) and rounds <= REPAIRS:
+        if rounds and _is_hopeless(missing, waves.rows()):
+            break
         waves.play(missing, tick)
         rounds += 1
     path = folder / "attempts.jsonl"
@@ -79,6 +85,12 @@ def standing(clean: list[AttemptRow], waiting_for: str = "") -> str:
     return f"{text}, waiting for {waiting_for}" if waiting_for else text
 
 
+def _is_hopeless(missing: list[Key], rows: list[AttemptRow]) -> bool:
+    """Whether all that is missing was refused by the endpoint, which will not change its mind."""
+    last = {(row.task_id, row.repetition): row.error_class for row in rows if row.reward is None}
+    return all(last.get(key) == REFUSED for key in missing)
+
+
 def uncovered(missing: list[Key], rows: list[AttemptRow], total: int) -> str:
     """Why there is no headline."""
     owed = set(missing)
@@ -89,6 +101,8 @@ def uncovered(missing: list[Key], rows: list[AttemptRow], total: int) -> str:
         ", ".join(f"{name} × {count}" for name, count in reasons.most_common(3)) or "not attempted"
     )
     covered = total - len(missing)
+    said = next((r.message for r in rows if (r.task_id, r.repetition) in owed and r.message), "")
+    why += f"; the first: {said}" if said else ""
     return (
         f"coverage {covered} of {total} ({100 * covered / total:.1f} %): "
         f"no figure is given before every attempt has a reward; missing ones ended with {why}"

@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
-from envfarm.v1 import env_service_pb2, env_service_pb2_grpc, policy_pb2, task_pb2
+from envfarm.v1 import (
+    env_service_pb2,
+    env_service_pb2_grpc,
+    gateway_service_pb2,
+    policy_pb2,
+    task_pb2,
+)
 
 from envfarm_cli import interrupts, service_specs, state_dir
 from envfarm_cli.children import Child, ChildSet, died
@@ -54,15 +60,37 @@ class Farm:
         now = self.gateway.status()
         return now.in_service if now.HasField("in_service") else None
 
+    def chat_endpoint(self) -> gateway_service_pb2.ChatEndpointStatus:
+        """BadInput when the gateway has none."""
+        now = self.gateway.status()
+        if not now.HasField("chat"):
+            raise BadInput(
+                "the gateway has no chat endpoint",
+                hint="set GATEWAY_CHAT_URL, GATEWAY_CHAT_MODEL and GATEWAY_CHAT_KEY where you start it",
+            )
+        return now.chat
+
     def start_learner(self, config: Path, base: Path, overrides: Overrides, log: Path) -> Child:
         """Start `python -m learner train` by `base`, written with our addresses to `config`."""
+        port = service_specs.free_port()
         addresses: Overrides = {
+            "metrics": {"host": "127.0.0.1", "port": port},
             "stream": {"redis_url": self.redis_url},
             "gateway": {"address": self.gateway_address},
         }
         write_config(config, base, merge(overrides, addresses))
         spec = service_specs.learner(self.state, config)
-        return self.children.start(spec.name, spec.argv, env=spec.env, log=log, cwd=config.parent)
+        child = self.children.start(spec.name, spec.argv, env=spec.env, log=log, cwd=config.parent)
+        self.state.add_guest(
+            state_dir.ProcessRecord(
+                name=spec.name,
+                pid=child.identity.pid,
+                start=child.identity.start,
+                log=str(log),
+                http=f"http://127.0.0.1:{port}",
+            )
+        )
+        return child
 
     def wait_for(self, child: Child, tick: Callable[[], None] = lambda: None) -> None:
         """Until `child` ends by itself; ChildFailed when it, or a service, fails."""

@@ -97,8 +97,19 @@ class TrainPlan:
         )
 
 
-def train(plan: TrainPlan, farm: Farm, folder: Path, meter: Meter) -> dict[str, Any]:
+Begun = Callable[[policy_pb2.PolicyVersion], None]
+
+
+def train(
+    plan: TrainPlan,
+    farm: Farm,
+    folder: Path,
+    meter: Meter,
+    begun: Begun = lambda version: None,
+) -> dict[str, Any]:
     """Train to the end; the job's counts and the version in service then.
+
+    `begun` is called once, with the first version of the run that is seen in service.
 
     ChildFailed when a process dies: everything that was done is kept, and the same call goes on.
     """
@@ -113,7 +124,13 @@ def train(plan: TrainPlan, farm: Farm, folder: Path, meter: Meter) -> dict[str, 
     )
     farm.gateway.submit(plan.job())
 
+    seen = False
+
     def tick() -> None:
+        nonlocal seen
+        if not seen and (version := farm.in_service()) and version.run_id == plan.run_id:
+            seen = True
+            begun(version)
         job = farm.gateway.job(f"{plan.run_id}.train")
         if job.state == JobState.JOB_STATE_FAILED:
             raise Failure(f"job {job.job_id} failed: {job.message}", hint="read the gateway's log")

@@ -20,12 +20,15 @@ from envfarm.v1 import episode_pb2, gateway_service_pb2, policy_pb2
 from envfarm_cli.campaign.farm import Farm
 from envfarm_cli.campaign.files import read_json, whole_lines, write_durably, write_json
 from envfarm_cli.failure import BadInput, Failure
+from envfarm_numbers.rows import FILE_NAME
 
 Key = tuple[str, int]
 """(task id, repetition from 0)."""
 JobKind = gateway_service_pb2.JobKind
 Tick = Callable[[gateway_service_pb2.JobStatus, list[AttemptRow]], None]
 SHOW_SECONDS = 1.0
+SAVE_SECONDS = 20.0
+"""Between two writings of all rows while a wave runs: for reports on the way."""
 LONGEST_SECONDS = 30 * 24 * 3600.0
 
 
@@ -59,6 +62,8 @@ class Waves:
     seed: int
     policy: policy_pb2.PolicyVersion | None = None
     """Sample under this version only."""
+    interface: str = ""
+    """chat asks the gateway's chat endpoint; empty its engines."""
     waves: list[Wave] = field(default_factory=list)
     _read: "dict[str, tuple[int, list[AttemptRow]]]" = field(default_factory=dict)
     """Job → size of its file when it was read, and the rows."""
@@ -152,20 +157,24 @@ class Waves:
                 keep_zero_variance=True,
                 seed=self.seed,
                 policy=self.policy,
+                interface=self.interface,
             )
         )
         self._submitted.add(wave.job_id)
 
     def _play(self, wave: Wave, tick: Tick) -> None:
         self._submit(wave)
-        shown = 0.0
+        shown, saved = 0.0, time.monotonic()
 
         def follow(job: gateway_service_pb2.JobStatus) -> None:
-            nonlocal shown
+            nonlocal shown, saved
             self.farm.check()
             if time.monotonic() - shown > SHOW_SECONDS:
                 shown = time.monotonic()
                 tick(job, self.rows())
+            if time.monotonic() - saved > SAVE_SECONDS:
+                self.save_rows(self.folder / FILE_NAME)
+                saved = time.monotonic()
 
         self.farm.gateway.wait_for_job(wave.job_id, LONGEST_SECONDS, follow)
 
