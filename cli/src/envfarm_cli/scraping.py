@@ -24,7 +24,7 @@ def targets(state: StackState) -> dict[str, str]:
     """Job → base URL of the processes that have a metrics page."""
     urls = {
         process.name: process.http
-        for process in state.processes
+        for process in (*state.guests, *state.processes)
         if process.http and process.exit_status is None
     }
     return {job: urls[name] for name, job in JOBS.items() if name in urls}

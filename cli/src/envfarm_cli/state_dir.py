@@ -3,6 +3,7 @@
 state.json      who runs and where; replaced atomically at every change
 secrets.json    tokens, mode 0600; made once
 redis.json      URL of the running Valkey, password included, mode 0600
+guest.json      the learner that a campaign runs beside the stack
 lock            held by the supervisor for life, so that two never share a folder
 logs/ ready/    one log and one ready file per process
 valkey/ golden/ records/ models/ engine/     data that outlives a stack
@@ -64,6 +65,8 @@ class StackState:
     exit_code: int = 0
     """What a command that reports the failure ends with."""
     processes: list[ProcessRecord] = field(default_factory=list)
+    guests: list[ProcessRecord] = field(default_factory=list)
+    """Processes of campaigns; never written to state.json, and never ours to stop."""
 
     @property
     def is_live(self) -> bool:
@@ -98,6 +101,7 @@ class StateDir:
         self.path = path.absolute()
         self.state_file = self.path / "state.json"
         self.redis_file = self.path / "redis.json"
+        self.guest_file = self.path / "guest.json"
 
     def make(self) -> None:
         """BadInput when the folder cannot be made or is not a folder."""
@@ -136,12 +140,29 @@ class StateDir:
                 hint="stop that stack with the version that started it",
             )
         try:
-            return StackState.from_json(value)
+            state = StackState.from_json(value)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _damaged(self.state_file, error) from error
+        guest = self._guest()
+        if guest is not None and state.find(guest.name) is None:
+            state.guests.append(guest)
+        return state
+
+    def add_guest(self, record: ProcessRecord) -> None:
+        """Let those who watch the stack see a process that is not of it."""
+        write_atomically(self.guest_file, asdict(record))
+
+    def _guest(self) -> ProcessRecord | None:
+        try:
+            record = ProcessRecord(**json.loads(self.guest_file.read_text()))
+        except (OSError, TypeError, ValueError):
+            return None
+        return record if is_alive(record.identity) else None
 
     def write(self, state: StackState) -> None:
-        write_atomically(self.state_file, {"version": VERSION, **asdict(state)})
+        facts = asdict(state)
+        del facts["guests"]
+        write_atomically(self.state_file, {"version": VERSION, **facts})
 
     def forget(self) -> None:
         self.state_file.unlink(missing_ok=True)

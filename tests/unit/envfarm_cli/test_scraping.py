@@ -1,8 +1,10 @@
 """Which processes of a stack are scraped, and which are missed."""
 
-from envfarm_cli.process_table import Identity
+import os
+
+from envfarm_cli.process_table import Identity, identify
 from envfarm_cli.scraping import missed, targets
-from envfarm_cli.state_dir import ProcessRecord, StackState
+from envfarm_cli.state_dir import ProcessRecord, StackState, StateDir
 
 
 def state(**ends: int | None) -> StackState:
@@ -35,3 +37,18 @@ def test_a_process_that_died_is_missed_and_one_that_ended_in_order_is_not():
     now = state(grader=-9, learner=0, env_server=1, gateway=None)
     assert missed(now) == {"grader", "env-server"}
     assert set(targets(now)) == {"rollout-gateway"}
+
+
+def test_the_learner_of_a_campaign_is_scraped_while_it_lives(tmp_path):
+    folder = StateDir(tmp_path)
+    folder.write(state(gateway=None))
+    me = identify(os.getpid())
+    assert me is not None
+    folder.add_guest(ProcessRecord("learner", me.pid, me.start, "", http="http://h/learner"))
+    now = folder.read()
+    assert now is not None
+    assert targets(now) == {"rollout-gateway": "http://h/gateway", "learner": "http://h/learner"}
+    assert [process.name for process in now.processes] == ["gateway"]
+    folder.add_guest(ProcessRecord("learner", me.pid, me.start + 1, "", http="http://h/learner"))
+    now = folder.read()
+    assert now is not None and set(targets(now)) == {"rollout-gateway"}

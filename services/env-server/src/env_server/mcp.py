@@ -14,7 +14,7 @@ from envfarm.errors import (
     Unauthenticated,
     WrongScope,
 )
-from envfarm_common import auth
+from envfarm_common import auth, logging
 from envfarm_common.http import problem
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
@@ -45,11 +45,13 @@ class McpDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            scope[_SCOPE_KEY] = self._find(Headers(scope=scope).get("authorization"))
+            live = self._find(Headers(scope=scope).get("authorization"))
         except EnvfarmError as error:
             await problem(error)(scope, receive, send)
             return
-        await self._manager.handle_request(scope, receive, send)
+        scope[_SCOPE_KEY] = live
+        with logging.bind(episode_id=live.episode_id):
+            await self._manager.handle_request(scope, receive, send)
 
     def _find(self, header: str | None) -> LiveEpisode:
         token = auth.bearer(header)
