@@ -34,7 +34,14 @@ TASKS = (
     "orders/refund-approval",
 )
 GROUP_SIZE = 8
-FIXED = ("env-server.http", "env-server.grpc", "gateway.http", "gateway.grpc", "grader.http")
+FIXED = (
+    "env-server.http",
+    "env-server.grpc",
+    "gateway.http",
+    "gateway.grpc",
+    "grader.http",
+    "grader.grpc",
+)
 
 
 @dataclass

@@ -175,7 +175,7 @@ class Stack:
                 model=self.model,
                 engine=engine,
                 env_server=self.address("env-server", "grpc"),
-                grader=self.address("grader", "http"),
+                grader=self.address("grader", "grpc"),
                 redis_url=self.redis_url,
                 records=self.records,
             )

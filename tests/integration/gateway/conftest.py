@@ -146,7 +146,7 @@ def farm(
                 "env_token": env_server.infra_token,
                 "grader_token": CLIENT_TOKEN,
                 "env_servers": env_server.grpc,
-                "grader_url": grader.url,
+                "grader": grader.grpc,
                 "engines": engine.url,
                 "redis_url": redis_server.url,
                 "domains_dir": DOMAINS,

@@ -231,7 +231,7 @@ async def test_an_open_that_finds_no_server_waits_and_fails_nobody(
 async def test_a_lost_grader_is_a_grader_failure_and_never_a_zero(farm: Callable[..., Farm]):
     it = farm(
         mixed(TASK, lambda slot: slot == 0),
-        grader_url="http://127.0.0.1:9",
+        grader="127.0.0.1:9",
         grade_seconds=0.5,
         attempts_per_slot=1,
     )

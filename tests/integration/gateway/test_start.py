@@ -34,7 +34,7 @@ def working(tmp_path: Path, tokenizer: Path, /, **values: object) -> dict[str, s
             "env_token": "e" * 16,
             "grader_token": "g" * 16,
             "env_servers": "127.0.0.1:9",
-            "grader_url": "http://127.0.0.1:9",
+            "grader": "127.0.0.1:9",
             "engines": "http://127.0.0.1:9",
             "redis_url": "redis://127.0.0.1:9/0",
             "domains_dir": ROOT / "domains",

@@ -13,7 +13,7 @@ from envfarm_common import logging, tracing
 
 log = logging.get(__name__)
 
-OPTIONS = [("grpc.max_receive_message_length", 16 << 20)]
+MAX_MESSAGE_BYTES = 16 << 20
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):
@@ -106,11 +106,18 @@ def authorization(context: grpc.aio.ServicerContext) -> str | None:
 
 
 async def serve(
-    address: str, register: Callable[[grpc.aio.Server], None], *, shared: bool = False
+    address: str,
+    register: Callable[[grpc.aio.Server], None],
+    *,
+    shared: bool = False,
+    max_bytes: int = MAX_MESSAGE_BYTES,
 ) -> tuple[grpc.aio.Server, int]:
     """Start a server on host:port (port 0 chooses one); returns it with its port. With `shared`,
-    other processes may listen on the same port."""
-    options = [*OPTIONS, ("grpc.so_reuseport", int(shared))]
+    other processes may listen on the same port; larger requests than `max_bytes` are refused."""
+    options = [
+        ("grpc.max_receive_message_length", max_bytes),
+        ("grpc.so_reuseport", int(shared)),
+    ]
     server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=options)
     register(server)
     checker = health.aio.HealthServicer()  # pyright: ignore[reportAttributeAccessIssue]
@@ -131,7 +138,14 @@ def address_taken(address: str) -> ConfigError:
     )
 
 
-def connect(address: str, token: str) -> tuple[grpc.aio.Channel, list[tuple[str, str]]]:
-    """A channel and the metadata that each call on it must send."""
-    channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+def connect(
+    address: str, token: str, *options: tuple[str, int]
+) -> tuple[grpc.aio.Channel, list[tuple[str, str]]]:
+    """A channel and the metadata that each call on it must send; `options` replace ours."""
+    ours = {
+        "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
+        # A service that was started again is found within two seconds, however long it was away.
+        "grpc.max_reconnect_backoff_ms": 2000,
+    }
+    channel = grpc.aio.insecure_channel(address, options=list((ours | dict(options)).items()))
     return channel, [("authorization", f"Bearer {token}")]

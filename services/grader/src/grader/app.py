@@ -51,6 +51,7 @@ async def serve(
             f"{settings.host}:{settings.grpc_port}",
             lambda s: add_GraderServiceServicer_to_server(GraderService(door, tokens), s),
             shared=is_worker,
+            max_bytes=settings.max_body_bytes,
         )
         await web.start()
         doors = {"http": f"{settings.host}:{web.port}", "grpc": f"{settings.host}:{grpc_port}"}

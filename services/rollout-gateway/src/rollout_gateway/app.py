@@ -129,7 +129,7 @@ def _rollout_parts(settings: Settings, instruments: Instruments) -> Parts:
         ),
         policy=Policy(engines, vocabulary.stops, settings.update_mode),
         grader=Grader(
-            settings.grader_url, settings.grader_token.get_secret_value(), settings.grade_seconds
+            settings.grader, settings.grader_token.get_secret_value(), settings.grade_seconds
         ),
         users=Users(settings.domains_dir, settings.users, _user_model(settings)),
         renderer=Renderer(vocabulary, settings.chat_format, settings.reasoning),

@@ -24,7 +24,8 @@ class Settings(ServiceSettings):
     """The grader's client token."""
     env_servers: Annotated[list[GrpcAddress], NoDecode] = Field(min_length=1)
     """gRPC doors, comma-separated host:port."""
-    grader_url: HttpUrl
+    grader: GrpcAddress
+    """The grader's gRPC door, host:port."""
     engines: Annotated[list[HttpUrl], NoDecode]
     """vLLM servers, comma-separated URLs, reachable by the gateway only; may be empty where there is a
     chat endpoint."""
