@@ -23,8 +23,8 @@ class Prometheus:
     """Its HTTP API. NotRunning when it does not answer, or refuses an expression."""
 
     def __init__(self, url: str):
-        self._url = url.rstrip("/")
-        self._client = httpx.Client(base_url=self._url, timeout=30, trust_env=False)
+        self.url = url.rstrip("/")
+        self._client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
 
     def __enter__(self) -> "Prometheus":
         return self
@@ -56,9 +56,9 @@ class Prometheus:
             body = answer.json()
         except (httpx.HTTPError, ValueError) as error:
             raise NotRunning(
-                f"no Prometheus answers at {self._url}: {type(error).__name__}",
+                f"no Prometheus answers at {self.url}: {type(error).__name__}",
                 hint="`envfarm watch` starts one beside a running stack",
             ) from error
         if answer.status_code != 200:
-            raise NotRunning(f"{self._url}{path}: {body.get('error', answer.status_code)}")
+            raise NotRunning(f"{self.url}{path}: {body.get('error', answer.status_code)}")
         return body["data"]
