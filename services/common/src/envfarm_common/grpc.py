@@ -13,7 +13,7 @@ from envfarm_common import logging, tracing
 
 log = logging.get(__name__)
 
-MAX_MESSAGE_BYTES = 16 << 20
+OPTIONS = {"max_receive_message_length": 2**24, "max_reconnect_backoff_ms": 2000, "so_reuseport": 0}
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):
@@ -106,19 +106,11 @@ def authorization(context: grpc.aio.ServicerContext) -> str | None:
 
 
 async def serve(
-    address: str,
-    register: Callable[[grpc.aio.Server], None],
-    *,
-    shared: bool = False,
-    max_bytes: int = MAX_MESSAGE_BYTES,
+    address: str, register: Callable[[grpc.aio.Server], None], **options: int
 ) -> tuple[grpc.aio.Server, int]:
-    """Start a server on host:port (port 0 chooses one); returns it with its port. With `shared`,
-    other processes may listen on the same port; larger requests than `max_bytes` are refused."""
-    options = [
-        ("grpc.max_receive_message_length", max_bytes),
-        ("grpc.so_reuseport", int(shared)),
-    ]
-    server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=options)
+    """Start a server on host:port (port 0 chooses one); returns it with its port. `options` as in
+    `connect`; with so_reuseport=1 other processes may listen on the same port."""
+    server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=_options(options))
     register(server)
     checker = health.aio.HealthServicer()  # pyright: ignore[reportAttributeAccessIssue]
     health_pb2_grpc.add_HealthServicer_to_server(checker, server)
@@ -139,13 +131,12 @@ def address_taken(address: str) -> ConfigError:
 
 
 def connect(
-    address: str, token: str, *options: tuple[str, int]
+    address: str, token: str, **options: int
 ) -> tuple[grpc.aio.Channel, list[tuple[str, str]]]:
-    """A channel and the metadata that each call on it must send; `options` replace ours."""
-    ours = {
-        "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
-        # A service that was started again is found within two seconds, however long it was away.
-        "grpc.max_reconnect_backoff_ms": 2000,
-    }
-    channel = grpc.aio.insecure_channel(address, options=list((ours | dict(options)).items()))
+    """A channel and the metadata that each call on it must send; `options` are gRPC's own by name."""
+    channel = grpc.aio.insecure_channel(address, options=_options(options))
     return channel, [("authorization", f"Bearer {token}")]
+
+
+def _options(given: dict[str, int]) -> list[tuple[str, int]]:
+    return [(f"grpc.{name}", value) for name, value in (OPTIONS | given).items()]

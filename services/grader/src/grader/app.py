@@ -50,8 +50,8 @@ async def serve(
         rpc, grpc_port = await grpc.serve(
             f"{settings.host}:{settings.grpc_port}",
             lambda s: add_GraderServiceServicer_to_server(GraderService(door, tokens), s),
-            shared=is_worker,
-            max_bytes=settings.max_body_bytes,
+            so_reuseport=int(is_worker),
+            max_receive_message_length=settings.max_body_bytes,
         )
         await web.start()
         doors = {"http": f"{settings.host}:{web.port}", "grpc": f"{settings.host}:{grpc_port}"}

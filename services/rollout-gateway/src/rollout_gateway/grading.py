@@ -21,11 +21,6 @@ TRY_SECONDS = 20.0
 HEALTH_SECONDS = 1.0
 CHANNELS = 4
 """Connections of our own: the kernel deals them out among the grader's workers."""
-_OPTIONS = (
-    ("grpc.use_local_subchannel_pool", 1),
-    # A verdict holds the whole diff, which may be a whole world that an agent wiped.
-    ("grpc.max_receive_message_length", -1),
-)
 _LOST = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -41,7 +36,9 @@ class Grader:
         self._address = address
         self._seconds = grade_seconds
         self._is_doubtful = False
-        pairs = [connect(address, token, *_OPTIONS) for _ in range(CHANNELS)]
+        # A verdict holds the whole diff, which may be a whole world that an agent wiped.
+        options = {"use_local_subchannel_pool": 1, "max_receive_message_length": -1}
+        pairs = [connect(address, token, **options) for _ in range(CHANNELS)]
         self._channels = [channel for channel, _ in pairs]
         self._metadata = pairs[0][1]
         self._stubs: Any = itertools.cycle([GraderServiceStub(c) for c in self._channels])
