@@ -6,6 +6,7 @@ written to <records>/jobs/<job>/attempts.jsonl, and a job that is known is not r
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,9 +33,14 @@ class CannedGateway:
         self.waiting: set[str] = set()
         """Jobs that wait for a version."""
         self.cancelled: list[str] = []
+        self.error_class = "EngineError"
+        """Of attempts without reward."""
+        self.interfaces: set[str] = set()
+        """That jobs asked for."""
 
     def submit(self, request: gateway_service_pb2.SubmitJobRequest) -> None:
         self.submitted.append(request.job_id)
+        self.interfaces.add(request.interface)
         path = self._records / "jobs" / request.job_id / "attempts.jsonl"
         if path.exists():
             return
@@ -44,7 +50,10 @@ class CannedGateway:
             for slot in range(request.group_size):
                 for attempt in range(1, self._attempts + 1):
                     reward = self._rule(task, slot, attempt, request.job_id)
-                    lines.append(row(task, slot, attempt, reward).to_json() + "\n")
+                    made = row(task, slot, attempt, reward)
+                    if reward is None:
+                        made = replace(made, error_class=self.error_class)
+                    lines.append(made.to_json() + "\n")
                     if reward is not None:
                         break
         path.write_text("".join(lines))

@@ -104,6 +104,14 @@ def _show(found: Comparison, out: Output) -> None:
     ):
         shown = ", ".join(tasks[:4]) + (" …" if len(tasks) > 4 else "")
         out.say(f"{len(tasks):>4} {what}" + (f": [dim]{plain(shown)}[/dim]" if tasks else ""))
+    for key, side in (("A", found.a), ("B", found.b)):
+        if side.ledger:
+            prices_each = ", ".join(
+                f"{show(unit.value, 'money')} per {unit.name}" if unit.units else unit.note
+                for unit in side.ledger.units
+            )
+            spent = f"{show(side.ledger.all.cost, 'money')} {side.ledger.currency}"
+            out.say(f"cost of {key}: {plain(spent)}; {plain(prices_each)}")
 
 
 def _one_task(

@@ -13,7 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from envfarm.canonical import bytes_hash, canonical_json, content_hash
+import msgspec
+from envfarm.canonical import bytes_hash, content_hash
 from envfarm.errors import ConfigError
 
 from envfarm_numbers.counts import CampaignCounts, read_counts
@@ -50,7 +51,8 @@ def read_inputs(policy: list[Path], reference: list[Path], exclusions: list[Path
 
 def texts(selection: Selection, inputs: Inputs) -> dict[str, str]:
     """Name → content of each file."""
-    tasks = "".join(f"{canonical_json(task.to_dict())}\n" for task in selection.judged)
+    lines = [msgspec.json.encode(task.to_dict(), order="sorted") for task in selection.judged]
+    tasks = b"".join(line + b"\n" for line in lines).decode()
     policy_hashes = sorted(inputs.policy.identity["policy_hash"])
     manifest: dict[str, Any] = {
         "format": FORMAT,

@@ -108,7 +108,8 @@ def test_a_comparison_is_shown_written_and_the_same_everywhere(envfarm, before, 
     answer = envfarm("compare", str(before), str(after), "--prices", "prices.toml", "--out", "out")
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert {key: answer[key] for key in summary} == summary
-    shown = envfarm.text("compare", str(before), str(after))
+    shown = envfarm.text("compare", str(before), str(after), "--prices", "prices.toml")
+    assert "cost of A" in shown and "per dependable task" in shown
     value = summary["paired"]["differences"][0]["value"]
     assert f"{value * 100:+.2f}" in shown
     text = (tmp_path / "out" / "report.md").read_text()

@@ -12,6 +12,7 @@ from envfarm_cli.campaign.farm import Farm
 from envfarm_cli.campaign.narration import Meter
 from envfarm_cli.campaign.waves import Key, Waves
 from envfarm_cli.failure import Failure
+from envfarm_numbers.rows import FILE_NAME
 from envfarm_numbers.suite import Suite
 
 REFUSED = "EndpointRefused"
@@ -62,15 +63,15 @@ def evaluate(plan: Plan, farm: Farm, folder: Path, meter: Meter) -> list[Attempt
         clean = [row for row in rows if row.reward is not None]
         meter.at(len(clean), standing(clean, job.waiting_for), total=len(keys))
 
-    waves.finish(tick)
-    rounds = 0
-    while (missing := waves.open_keys(keys)) and rounds <= REPAIRS:
-        if rounds and _is_hopeless(missing, waves.rows()):
-            break
-        waves.play(missing, tick)
-        rounds += 1
-    path = folder / "attempts.jsonl"
-    waves.save_rows(path)
+    path = folder / FILE_NAME
+    with waves.saved(path):
+        waves.finish(tick)
+        rounds = 0
+        while (missing := waves.open_keys(keys)) and rounds <= REPAIRS:
+            if rounds and _is_hopeless(missing, waves.rows()):
+                break
+            waves.play(missing, tick)
+            rounds += 1
     if missing:
         raise Failure(uncovered(missing, waves.rows(), len(keys)), hint=f"its rows are in {path}")
     return waves.rows()

@@ -19,6 +19,7 @@ from envfarm_cli.campaign.narration import Meter
 from envfarm_cli.campaign.waves import Key, Waves
 from envfarm_numbers import jeffreys
 from envfarm_numbers.probing import Decision, StoppingRule
+from envfarm_numbers.rows import FILE_NAME
 
 BUDGET = "budget"
 UNREWARDED = "no reward"
@@ -77,16 +78,16 @@ def probe(plan: ProbePlan, farm: Farm, folder: Path, meter: Meter) -> list[dict[
         policy=plan.policy,
     )
     tick = _tick(plan, meter)
-    waves.finish(tick)
     standings = {task: Standing() for task in plan.tasks}
-    while True:
-        rows = waves.rows()
-        _count(standings, waves, rows)
-        keys = next_keys(plan, standings, len(rows))
-        if not keys:
-            break
-        waves.play(keys, tick)
-    waves.save_rows(folder / "attempts.jsonl")
+    with waves.saved(folder / FILE_NAME):
+        waves.finish(tick)
+        while True:
+            rows = waves.rows()
+            _count(standings, waves, rows)
+            keys = next_keys(plan, standings, len(rows))
+            if not keys:
+                break
+            waves.play(keys, tick)
     return [
         {
             "task_id": task,

@@ -63,8 +63,9 @@ def _markdown(summary: dict[str, Any], curve: list[dict[str, Any]]) -> str:
     ]
     for point in curve:
         sampled = "" if point["sampled_reward"] is None else f"{point['sampled_reward']:.3f}"
+        equal = point.get("sampled_equal_share")
         lines.append(
             f"| {point['update']} | {sampled} | {point['reward_mean']:.3f} | "
-            f"{point['zero_variance_share']:.2f} | {point['mismatch_gap']:.2g} |"
+            f"{'' if equal is None else f'{equal:.2f}'} | {point['mismatch_gap']:.2g} |"
         )
     return "\n".join(lines) + "\n"

@@ -9,7 +9,8 @@ because the key decides and not the place in a file.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,14 @@ class Waves:
             self.waves[index] = replace(wave, done=True)
             self._write()
         return True
+
+    @contextmanager
+    def saved(self, path: Path) -> Iterator[None]:
+        """Afterwards all rows are in `path`, however the block ended."""
+        try:
+            yield
+        finally:
+            self.save_rows(path)
 
     def save_rows(self, path: Path) -> None:
         """All rows as one attempts.jsonl."""

@@ -1,8 +1,10 @@
 """Curves over updates, and what a person reads while a campaign runs."""
 
 import json
+from dataclasses import replace
 
 import pytest
+from envfarm.attempt_row import AttemptRow
 
 from envfarm_cli.campaign import narration as module
 from envfarm_cli.campaign.curves import curves, read_steps
@@ -44,6 +46,37 @@ def test_sampled_reward_is_of_all_attempts_of_the_version_before_the_update(tmp_
     points = curves([step(1), step(2)], rows)
     assert points[0]["sampled_reward"] == 0.5 and points[0]["sampled_attempts"] == 2
     assert points[1]["sampled_reward"] is None
+
+
+def slots(group: str, version: int, rewards: list[float | None]) -> list[AttemptRow]:
+    return [
+        replace(
+            row("d/a", slot, 1, reward),
+            rollout_id=f"run.{group}.0.s{slot}.a1",
+            policy_numbers=[version],
+        )
+        for slot, reward in enumerate(rewards)
+    ]
+
+
+def test_equal_rewards_are_counted_over_the_whole_groups_that_the_version_sampled():
+    rows = [
+        *slots("1", 0, [1.0, 1.0, 1.0]),
+        *slots("2", 0, [1.0, 0.0, 1.0]),
+        *slots("3", 0, [0.0, 0.0, 0.0]),
+        *slots("4", 0, [0.0, 0.0, None]),
+        *slots("5", 1, [1.0, 0.0, 1.0]),
+    ]
+    points = curves([step(1), step(2)], rows)
+    assert points[0]["sampled_equal_share"] == 2 / 3
+    assert points[1]["sampled_equal_share"] == 0
+
+
+def test_the_few_short_attempts_of_the_last_version_are_no_point_of_the_curve():
+    rows = slots("1", 0, [1.0, 0.0]) + slots("2", 1, [0.0])
+    points = curves([step(1, trained_rollouts=4), step(2, trained_rollouts=4)], rows)
+    assert points[0]["sampled_reward"] == 0.5
+    assert points[1]["sampled_reward"] is None and points[1]["sampled_attempts"] == 1
 
 
 @pytest.mark.parametrize(

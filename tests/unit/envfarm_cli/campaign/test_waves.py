@@ -3,6 +3,7 @@ killed."""
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from envfarm.v1 import gateway_service_pb2
@@ -13,6 +14,7 @@ from envfarm_cli.campaign import files
 from envfarm_cli.campaign.evaluation import Plan, evaluate
 from envfarm_cli.campaign.waves import Waves
 from envfarm_cli.failure import BadInput, Failure
+from envfarm_numbers.rows import read_campaign
 from envfarm_numbers.suite import Suite
 from tests.support.canned_farm import Silent, canned_farm
 
@@ -140,3 +142,27 @@ def test_damaged_waves_are_one_line(tmp_path):
     (tmp_path / "waves-e.json").write_text('{"waves": [{"colour": 1}]}')
     with pytest.raises(BadInput, match="is damaged"):
         waves(tmp_path, canned_farm(tmp_path, lambda *_: 1.0, TASKS))
+
+
+def test_rows_can_be_reported_while_a_wave_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr("envfarm_cli.campaign.waves.SAVE_SECONDS", -1.0)
+    farm = canned_farm(tmp_path / "gateway", lambda *_: 1.0, TASKS)
+    waves(tmp_path, farm).play([("d/a", 0), ("d/a", 1)], ignore)
+    assert len(read_campaign(tmp_path).rows) == 2
+
+
+def test_what_a_chat_endpoint_refused_is_not_asked_for_again(tmp_path):
+    farm = canned_farm(tmp_path / "gateway", lambda *_: None, TASKS)
+    farm.gateway.error_class = "EndpointRefused"
+    with pytest.raises(Failure, match=r"EndpointRefused × 6; the first: gone"):
+        evaluate(replace(plan(), interface="chat"), farm, tmp_path, Silent())
+    assert farm.gateway.submitted == ["e.w0"]
+    assert farm.gateway.interfaces == {"chat"}
+
+
+def test_a_task_that_an_endpoint_refused_once_does_not_stop_the_repair_of_others(tmp_path):
+    def rule(task, slot, attempt, job):
+        return None if job == "e.w0" and task == "d/a" else 1.0
+
+    farm = canned_farm(tmp_path / "gateway", rule, TASKS)
+    assert len(evaluate(plan(), farm, tmp_path, Silent())) == 8
