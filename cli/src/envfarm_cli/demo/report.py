@@ -157,7 +157,7 @@ def _training(data: dict[str, Any]) -> Section:
             blocks.training_curve(
                 data,
                 curve,
-                {"zero_variance_share": "share"},
+                {"sampled_equal_share": "share"},
                 id="equal-rewards",
                 title="Groups whose rewards were all equal",
                 caption="Share of the sampled groups; they carry no gradient and are replaced up "

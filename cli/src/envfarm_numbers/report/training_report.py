@@ -14,8 +14,8 @@ CURVES: tuple[tuple[str, dict[str, str], str], ...] = (
     ),
     (
         "Zero-variance groups",
-        {"zero_variance_share": "share"},
-        "Share of finished groups whose rewards were all equal; they teach nothing and were replaced.",
+        {"sampled_equal_share": "sampled", "zero_variance_share": "trained on"},
+        "Share of groups whose rewards were all equal; they teach nothing and were replaced.",
     ),
     (
         "Mismatch of engine and learner",
