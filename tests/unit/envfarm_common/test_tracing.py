@@ -12,8 +12,9 @@ import asyncio, json, sys
 from opentelemetry import trace
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from envfarm_common import tracing
+from envfarm_common import logging, tracing
 
+logging.configure("test", "info")
 tracing.configure("test", "http://127.0.0.1:1")
 seen = InMemorySpanExporter()
 trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(seen))
@@ -34,6 +35,9 @@ with tracing.attempt("job.0.0.s0.a1"):
     with tracing.span("generate", tool=""):
         headers = tracing.carried()
         ids = tracing.ids()
+        with logging.bind(episode_id="e1"):
+            logging.get("test").info("inside")
+logging.get("test").info("outside")
 asyncio.run(request(headers))
 print(json.dumps({
     "ids": ids,
@@ -82,3 +86,7 @@ def test_only_attempts_are_recorded_under_ids_of_their_own_and_across_http():
     assert spans["POST /v1/grade"][2] == spans["generate"][1]
     assert spans["inside"][2] == spans["POST /v1/grade"][1]
     assert told["ids"] == {"trace_id": f"{ids.trace:032x}", "span_id": spans["generate"][1]}
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    logged = {line["message"]: line for line in lines}
+    assert logged["inside"].items() >= {**told["ids"], "episode_id": "e1"}.items()
+    assert not logged["outside"].keys() & {"trace_id", "span_id", "episode_id"}
