@@ -1,18 +1,18 @@
 """The bodies of the HTTP door, and how they are read.
 
-Rows of a `state` stay bytes: ten megabytes of them are never parsed, only compared.
+The tables of a `state` stay bytes: ten megabytes of them are hashed, and only a table whose bytes are
+new here is looked into.
 """
 
+import hashlib
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from envfarm.canonical import bytes_hash, content_hash
+from envfarm.canonical import content_hash
 from envfarm.errors import InvalidArgument
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-State = dict[str, list[bytes]]
-"""Table → its final rows, each a JSON object as it was sent."""
 MAX_BATCH = 256
 M = TypeVar("M", bound=BaseModel)
 
@@ -26,12 +26,39 @@ class _Sent(msgspec.Struct, forbid_unknown_fields=True):
     final_reply: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     episode: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     dsn: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    state: dict[str, list[msgspec.Raw]] | None = None
+    state: dict[str, msgspec.Raw] | None = None
 
 
 _SENT = msgspec.json.Decoder(_Sent)
 _RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class SentTable:
+    """The final rows of one table: a JSON array as it was sent, and the hash of its bytes."""
+
+    text: msgspec.Raw | bytes
+    digest: str
+
+    @classmethod
+    def of(cls, text: msgspec.Raw | bytes) -> "SentTable":
+        return cls(text, hashlib.sha256(text).hexdigest())
+
+    def rows(self, name: str) -> list[bytes]:
+        """Each row as it was sent; InvalidArgument when it is no array."""
+        try:
+            return list(map(bytes, _RAW_LIST.decode(self.text)))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise InvalidArgument(f"state.{name}: {error}") from error
+
+
+State = dict[str, SentTable]
+
+
+def state_fingerprint(state: State) -> dict[str, str]:
+    """What tells two states apart as they were sent."""
+    return {name: table.digest for name, table in state.items()}
 
 
 class Body(BaseModel):
@@ -108,11 +135,10 @@ def read_grade(body: bytes) -> Ask:
         raise InvalidArgument(f"body: {error}") from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InvalidArgument(f"body: {error}") from error
-    state, state_hash = None, ""
+    state = None
     if sent.state is not None:
-        state = {name: list(map(bytes, rows)) for name, rows in sent.state.items()}
+        state = {name: SentTable.of(text) for name, text in sent.state.items()}
         sent.state = None
-        state_hash = bytes_hash(body)
     request = read(GradeRequest, msgspec.json.encode(sent))
     given = [request.episode is not None, request.dsn is not None, state is not None]
     if sum(given) != 1:
@@ -122,7 +148,7 @@ def read_grade(body: bytes) -> Ask:
         task_id=request.task_id,
         task_hash=request.task_hash,
         final_reply=request.final_reply,
-        fingerprint=content_hash([request.model_dump(), state_hash]),
+        fingerprint=content_hash([request.model_dump(), state_fingerprint(state or {})]),
         episode=(request.episode.env_server, request.episode.episode_id)
         if request.episode
         else None,

@@ -15,7 +15,7 @@ from grader.allow_list import AllowList
 from grader.ask import Ask
 from grader.check_run import CheckRunner
 from grader.checkset import CheckFile, Checkset
-from grader.dsn_state import DsnState, SeenTables
+from grader.dsn_state import DsnState
 from grader.dsn_targets import DsnTargets
 from grader.evidence_client import EpisodeState, EvidenceClient
 from grader.evidence_kinds import from_document, to_document
@@ -24,6 +24,7 @@ from grader.grading import Attempt, FinalState, Graded, grade
 from grader.record_store import RecordStore
 from grader.replay import Record, Replay
 from grader.scratch import Scratch
+from grader.seen_tables import SeenTables
 from grader.stored_state import StoredState
 from grader.table_state import Spellings, TableState
 from grader.verdict_wire import decided, to_json, to_proto
@@ -187,7 +188,13 @@ class GradeDoor:
                 yield state
         elif ask.state is not None:
             async with TableState(
-                ask.task_id, ask.task_hash, base, self._spelled, ask.state, sources.scratch
+                ask.task_id,
+                ask.task_hash,
+                base,
+                self._spelled,
+                ask.state,
+                self._seen,
+                sources.scratch,
             ) as state:
                 yield state
         else:

@@ -85,6 +85,10 @@ class PinnedTarget:
             "connect_timeout": CONNECT_SECONDS,
             "gssencmode": "disable",
             "passfile": "/dev/null",
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 30_000,
         }
         return make_conninfo("", **known, **({"hostaddr": self.address} if self.address else {}))
 

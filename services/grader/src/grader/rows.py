@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any
 
 Row = dict[str, Any]
@@ -31,15 +32,14 @@ def plain(text: str) -> Row:
 
 def canonical_text(value: Any) -> str:
     """Canonical JSON in which 49.90, 49.9 and 4.99e1 read alike; a text '49.9' stays a text."""
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
     if isinstance(value, int | float | Decimal):
         return _number(value if isinstance(value, Decimal) else Decimal(repr(value)))
     if isinstance(value, Mapping):
-        parts = (
-            f"{json.dumps(key, ensure_ascii=False)}:{canonical_text(value[key])}"
-            for key in sorted(value)
-        )
+        parts = (f"{encode_basestring(key)}:{canonical_text(value[key])}" for key in sorted(value))
         return "{" + ",".join(parts) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(canonical_text, value)) + "]"

@@ -1,13 +1,20 @@
 """The gRPC door: the same answers as the HTTP door, without JSON in between."""
 
 import grpc
-from envfarm.canonical import bytes_hash, content_hash
+from envfarm.canonical import content_hash
 from envfarm.errors import InvalidArgument
 from envfarm.v1 import grader_service_pb2 as pb
 from envfarm.v1.grader_service_pb2_grpc import GraderServiceServicer
 from envfarm_common.grpc import authorization
 
-from grader.ask import Ask, EpisodeReference, GradeRequest, read
+from grader.ask import (
+    Ask,
+    EpisodeReference,
+    GradeRequest,
+    SentTable,
+    read,
+    state_fingerprint,
+)
 from grader.door import GradeDoor
 from grader.tokens import Tokens
 from grader.verdict_wire import from_json
@@ -52,20 +59,20 @@ def _ask(request: pb.GradeRequest) -> Ask:
         final_reply=request.final_reply,
     )
     checked = read(GradeRequest, asked.model_dump_json().encode())
-    state, state_hash = None, ""
+    state = None
     if given == "state":
         state = {
-            table.table: [row.encode() for row in table.rows_json] for table in request.state.tables
+            table.table: SentTable.of(f"[{','.join(table.rows_json)}]".encode())
+            for table in request.state.tables
         }
         if len(state) != len(request.state.tables):
             raise InvalidArgument("state: a table is there twice")
-        state_hash = bytes_hash(request.state.SerializeToString(deterministic=True))
     return Ask(
         request_id=checked.request_id,
         task_id=checked.task_id,
         task_hash=checked.task_hash,
         final_reply=checked.final_reply,
-        fingerprint=content_hash([checked.model_dump(), state_hash]),
+        fingerprint=content_hash([checked.model_dump(), state_fingerprint(state or {})]),
         episode=(checked.episode.env_server, checked.episode.episode_id)
         if checked.episode
         else None,

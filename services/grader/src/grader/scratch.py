@@ -141,11 +141,12 @@ class Scratch:
         world.users += 1
         conn = await world.free.get()
         try:
-            await conn.execute("BEGIN")
             # Triggers and foreign keys of the world stand still: the rows are an end state, and
             # what the triggers did is in them.
-            await conn.execute("SET LOCAL session_replication_role = replica")
-            await conn.execute("SET LOCAL statement_timeout = '2s'")
+            await conn.execute(
+                "BEGIN; SET LOCAL session_replication_role = replica;"
+                " SET LOCAL statement_timeout = '2s'"
+            )
             database = ScratchDatabase(world.held, conn)
             await _apply(database, changes)
             yield database

@@ -74,7 +74,7 @@ class Settings(EvidenceSettings):
     dsn_targets_file: Path | None = None
     """Databases that may be read by `dsn`; none without it. See dsn_targets.py."""
     database_timeout_seconds: float = Field(default=30.0, gt=0, le=600)
-    """Deadline of one statement on a database that is read by `dsn`."""
+    """Deadline of reading a database by `dsn`."""
     max_body_bytes: int = Field(default=64 * 1024**2, ge=1024)
     """Larger requests are refused."""
     replay_capacity: int = Field(default=1_000, ge=1)
