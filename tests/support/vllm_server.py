@@ -37,7 +37,15 @@ ENV = {
 class VllmServer:
     """Starts in the constructor and returns when /health answers; `url` is its address."""
 
-    def __init__(self, model: Path, log: Path, *, port: int = 0, flags: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        model: Path,
+        log: Path,
+        *,
+        port: int = 0,
+        flags: tuple[str, ...] = (),
+        seconds: float = START_SECONDS,
+    ):
         """`flags` are added to FLAGS; `log` gets what the server prints."""
         self.port = port or _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -56,7 +64,7 @@ class VllmServer:
                 command, stdout=sink, stderr=sink, env=env, start_new_session=True
             )
         try:
-            self._wait_until_healthy()
+            self._wait_until_healthy(seconds)
         except BaseException:
             self.stop()
             raise
@@ -85,8 +93,8 @@ class VllmServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _wait_until_healthy(self) -> None:
-        deadline = time.monotonic() + START_SECONDS
+    def _wait_until_healthy(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 break

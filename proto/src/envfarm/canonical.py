@@ -29,7 +29,18 @@ def canonical_row(jsonb_text: str) -> str:
     Equal numbers become equal text whatever their scale (12.50 is 12.5, 3.00 is 3), and a number
     that no double holds exactly stays as text, so two different amounts never become equal.
     """
-    return canonical_json(json.loads(jsonb_text, parse_float=_exact))
+    try:
+        return canonical_json(json.loads(jsonb_text, parse_float=_exact))
+    except ValueError:
+        # Python reads and writes no integer of more than 4300 digits; Postgres holds 131,072.
+        return canonical_json(json.loads(jsonb_text, parse_float=_long, parse_int=_long))
+
+
+def _long(text: str) -> int | float | str:
+    """A number of very many digits as text, without zeros at its end that say nothing."""
+    if len(text) < 4000:
+        return int(text) if text.lstrip("-").isdigit() else _exact(text)
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _exact(text: str) -> int | float | str:

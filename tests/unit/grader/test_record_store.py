@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
-from envfarm.errors import InvalidArgument, UnknownVerdict
+from envfarm.errors import UnknownVerdict
 from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.claims import Claims
-from grader.evidence_kinds import FILES_TABLE, file_rows, from_document, kinds_of, to_document
+from grader.evidence_kinds import from_document, kinds_of, to_document
 from grader.record_store import RecordStore, _is_id
 from grader.retention import Policy, sweep
 from tests.support.shop_world import START, after, evidence
@@ -53,15 +53,6 @@ def test_evidence_is_the_same_wherever_the_state_came_from():
     assert to_document(again, reply) == first
     assert "episode_id" not in first
     assert kinds_of(again) == ["postgres"]
-
-
-def test_files_are_rows_in_path_order_and_none_leaves_the_folder():
-    rows = file_rows({"b.txt": b"", "a/c": b"x"})
-    assert [row.split('"path":')[1][:7] for row in rows] == ['"a/c","', '"b.txt"']
-    for path in ("", "/a", "../a", "a/../b", "a//b", "."):
-        with pytest.raises(InvalidArgument, match="relative path"):
-            file_rows({path: b""})
-    assert FILES_TABLE == "episode_files"
 
 
 def test_the_policy_removes_what_is_old_and_then_the_oldest(tmp_path: Path):

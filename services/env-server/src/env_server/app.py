@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from env_server import backend, mcp, world
 from env_server.cancel import cancel_all
+from env_server.episode_files import FileRoom
 from env_server.episodes import Episodes
 from env_server.mcp import McpDoor
 from env_server.rpc import GRADER, INFRASTRUCTURE, EnvService
@@ -28,6 +29,8 @@ async def serve(settings: Settings) -> None:
     log.info("starting", **redacted(settings))
     catalog = world.load_catalog(settings.domains_dir)
     instruments = Instruments("env-server")
+    has_files = any(item.file_limits for item in catalog.worlds.values())
+    file_room = FileRoom(settings.state_dir) if has_files else None
     episodes = Episodes(
         catalog,
         instruments,
@@ -35,6 +38,7 @@ async def serve(settings: Settings) -> None:
         lease_seconds=settings.lease_seconds,
         max_lease_seconds=settings.max_lease_seconds,
         call_deadline_seconds=settings.call_deadline_seconds,
+        file_room=file_room,
     )
     tokens = {
         INFRASTRUCTURE: settings.infra_token.get_secret_value(),
@@ -51,6 +55,8 @@ async def serve(settings: Settings) -> None:
         instruments,
     )
     async with contextlib.AsyncExitStack() as down:
+        if file_room:
+            down.callback(file_room.close)
         web = http.HttpServer(app, settings.host, settings.http_port)
         down.push_async_callback(supervision.stop)
         await supervision.start()

@@ -85,6 +85,7 @@ class Calls:
                         arguments_json,
                         world.now,
                         self._deadline_seconds,
+                        live.files,
                     )
             outcome = seen.outcome
             return seen

@@ -28,15 +28,17 @@ from envfarm_common import logging, tracing
 from envfarm_common.metrics import Instruments
 from psycopg import AsyncConnection
 
-from env_server import evidence, tool_call
+from env_server import episode_files, evidence, tool_call
 from env_server.calls import Calls, answer
 from env_server.cancel import cancel_all
 from env_server.cluster import Cluster
 from env_server.episode import End, Episode, State
+from env_server.episode_files import EpisodeFiles, FileRoom
 from env_server.evidence import Evidence, TableRows
 from env_server.live import LiveEpisode, gone
+from env_server.slot import Slot
 from env_server.slots import Slots
-from env_server.world import Catalog
+from env_server.world import Catalog, World
 
 T = TypeVar("T")
 log = logging.get(__name__)
@@ -60,11 +62,13 @@ class Episodes:
         lease_seconds: float,
         max_lease_seconds: float,
         call_deadline_seconds: float,
+        file_room: FileRoom | None = None,
     ):
         self.catalog = catalog
         self.max_episodes = max_episodes
         self.draining = False
         self._instruments = instruments
+        self._file_room = file_room
         self._lease_seconds = lease_seconds
         self._max_lease_seconds = max_lease_seconds
         self.calls = Calls(instruments, call_deadline_seconds, self._end)
@@ -168,6 +172,7 @@ class Episodes:
                 "the database went away while the episode was being opened",
                 retry_after_seconds=RETRY_HINT_SECONDS,
             )
+        files = await self._files(episode, task.world, slots, slot)
         episode.run()
         live = LiveEpisode(
             episode=episode,
@@ -179,6 +184,7 @@ class Episodes:
             client=client,
             lease_seconds=lease,
             expires_at=asyncio.get_running_loop().time() + lease,
+            files=files,
         )
         self._live[live.episode_id] = live
         self._by_token[live.token] = live
@@ -189,6 +195,21 @@ class Episodes:
         )
         self._show_live(world, 1)
         return live
+
+    async def _files(
+        self, episode: Episode, world: World, slots: Slots, slot: Slot
+    ) -> EpisodeFiles | None:
+        """The folder of a new episode; NoCapacity when the disk has no room for it."""
+        room, limits = self._file_room, world.file_limits
+        if room is None or limits is None:
+            return None
+        try:
+            return await asyncio.to_thread(room.open, episode.episode_id, limits, world.seed_files)
+        except OSError as error:
+            slots.give_back(slot)
+            raise NoCapacity(
+                f"no room for files: {error.strerror}", retry_after_seconds=RETRY_HINT_SECONDS
+            ) from error
 
     def _admit(self) -> Slots:
         """The pools, or the refusal: draining, no database now, or full."""
@@ -253,7 +274,9 @@ class Episodes:
             if live.episode.is_over:
                 raise gone(live.episode)
             try:
-                live.evidence = await self._require_cluster(live).collect(live.slot)
+                live.evidence = await live.with_files(
+                    await self._require_cluster(live).collect(live.slot)
+                )
             except psycopg.Error as error:
                 self._end(live, End.DATABASE, f"the evidence could not be read: {error}")
                 raise gone(live.episode) from error
@@ -276,10 +299,13 @@ class Episodes:
         """All rows of a table of a sealed episode; EvidenceError when they are not those sealed."""
         found = await self.sealed(live)
         digest = next(digest for digest in found.digests if digest.table.name == name)
-        base = live.slot.template.initial.tables[name]
         try:
-            async with self._require_cluster(live).keepers.of(live.slot) as keeper:
-                rows = await evidence.read_rows(keeper, digest.table, base)
+            if live.files and name == episode_files.TABLE.name:
+                rows = await asyncio.to_thread(live.files.collect)
+            else:
+                base = live.slot.template.initial.tables[name]
+                async with self._require_cluster(live).keepers.of(live.slot) as keeper:
+                    rows = await evidence.read_rows(keeper, digest.table, base)
         except psycopg.Error as error:
             raise DatabaseError(f"episode {live.episode_id}: {error}") from error
         if rows.hash != digest.hash:
@@ -348,6 +374,8 @@ class Episodes:
         # Whoever replays the open keeps a reference; the answers and the evidence need not stay.
         live.calls.clear()
         live.evidence = live.sealing = None
+        if live.files:
+            await asyncio.to_thread(live.files.remove)
         if self._slots:
             self._slots.give_back(live.slot, is_clean=is_clean)
         else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from envfarm.errors import DatabaseError, EvidenceError, InvalidArgument, LeaseExpired, WrongState
 
 from env_server.episode import End, Episode
+from env_server.episode_files import EpisodeFiles, joined
 from env_server.evidence import Evidence
 from env_server.slot import Slot
 from env_server.tool_call import Observation
@@ -34,12 +35,23 @@ class LiveEpisode:
     waiting: int = 0
     tool_calls: int = 0
     tool_seconds: float = 0.0
+    files: EpisodeFiles | None = None
+    """There where the world gives its episodes a folder."""
     sealing: "asyncio.Task[Evidence] | None" = None
     evidence: Evidence | None = None
 
     @property
     def episode_id(self) -> str:
         return self.episode.episode_id
+
+    async def with_files(self, found: Evidence) -> Evidence:
+        """The evidence of the database with that of the files, where there are any; EvidenceError
+        when they are not what the calls wrote."""
+        initial = self.task.world.initial_files
+        if self.files is None or initial is None:
+            return found
+        final = await asyncio.to_thread(self.files.collect)
+        return joined(found, self.slot.template.initial_state_hash, initial, final)
 
     def running(self) -> "list[asyncio.Task[Observation] | asyncio.Task[Evidence]]":
         """Calls and seal that have not ended."""

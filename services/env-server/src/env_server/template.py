@@ -9,7 +9,7 @@ import psycopg
 from envfarm.errors import BrokenWorld
 from psycopg import AsyncConnection, sql
 
-from env_server import baseline, evidence, journal
+from env_server import baseline, episode_files, evidence, journal
 from env_server.baseline import Baseline
 from env_server.connection import connect
 from env_server.evidence import Snapshot, Table
@@ -37,6 +37,12 @@ class Template:
     """Why an undo cannot be trusted in this world; empty when nothing is known."""
     queries: dict[Any, bytes] = field(default_factory=dict)
     """Composed once and kept, as composing costs more than running; bounded by `query`."""
+
+    @property
+    def initial_state_hash(self) -> str:
+        """Of the database and, where the world has them, the files."""
+        hashes = {name: rows.hash for name, rows in self.initial.tables.items()}
+        return episode_files.state_hash(hashes, self.world.initial_files)
 
     def query(self, key: Any, make: Callable[[], sql.Composed]) -> bytes:
         """The text of `make()`, remembered under `key`."""
@@ -195,6 +201,7 @@ async def build(
         measured = await baseline.read(conn, tables)
     await admin.execute(sql.SQL("REVOKE CREATE ON DATABASE {} FROM {}").format(database, owner))
     await admin.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(database))
+    obstacle = "its tools use files, which no other order of rows is tried with"
     always = [f"{table}.{trigger}" for table, trigger, is_always in triggers if is_always]
     return Template(
         world,
@@ -202,7 +209,9 @@ async def build(
         tables,
         initial,
         measured,
-        f"trigger {always[0]} is enabled always, so it would act on an undo" if always else "",
+        f"trigger {always[0]} is enabled always, so it would act on an undo"
+        if always
+        else obstacle * bool(world.file_limits),
     )
 
 
@@ -237,6 +246,8 @@ async def _check(conn: AsyncConnection[Any], world: World) -> None:
         for table, trigger, _ in await (await conn.execute(_TRIGGERS)).fetchall()
         if trigger.encode() <= journal.TRIGGER.encode()
     ]
+    if any(table.name == episode_files.TABLE.name for table in tables):
+        problems.append(f"{episode_files.TABLE.name}: evidence uses this name for files")
     if not tables:
         problems.append("there is no table")
     if problems:

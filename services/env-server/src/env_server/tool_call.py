@@ -25,6 +25,8 @@ from psycopg import AsyncConnection, AsyncCursor, pq
 from psycopg.rows import dict_row
 
 from env_server.cancel import cancel_all
+from env_server.episode_files import EpisodeFiles
+from env_server.file_view import FileView
 from env_server.toolkit import Access, Call, Refused, Tool
 
 log = logging.get(__name__)
@@ -77,12 +79,18 @@ class Observation:
 
 
 async def run(
-    conn: AsyncConnection[Any], tool: Tool, arguments_json: str, now: datetime, deadline: float
+    conn: AsyncConnection[Any],
+    tool: Tool,
+    arguments_json: str,
+    now: datetime,
+    deadline: float,
+    files: EpisodeFiles | None = None,
 ) -> Observation:
-    """Run it within `deadline` seconds.
+    """Run it within `deadline` seconds; changes of `files` last when its transaction does.
 
-    DeadlineError after a rollback; DatabaseError when Postgres is gone or the outcome of the
-    transaction is unknown; BrokenWorld when the tool ended its own transaction.
+    DeadlineError after a rollback; DatabaseError when Postgres is gone, the outcome of the
+    transaction is unknown or files cannot be written; BrokenWorld when the tool ended its own
+    transaction.
     """
     begin = time.monotonic()
 
@@ -94,7 +102,8 @@ async def run(
     except Refused as refusal:
         return seen(str(refusal), True)
     marker = secrets.token_hex(8)
-    body = asyncio.create_task(_body(conn, tool, arguments, now, marker))
+    view = files.view(is_readonly=tool.access is Access.READ) if files else None
+    body = asyncio.create_task(_body(conn, tool, arguments, now, marker, view))
     try:
         finished, _ = await asyncio.wait({body}, timeout=deadline)
     except asyncio.CancelledError:
@@ -109,6 +118,8 @@ async def run(
     if error is None:
         error = await _commit(conn, tool, marker)
         if error is None:
+            if files and view and view.changes:
+                await _write(files, view, tool)
             return seen(body.result(), False)
     else:
         await _require_own_transaction(conn, tool, marker)
@@ -117,17 +128,30 @@ async def run(
 
 
 async def _body(
-    conn: AsyncConnection[Any], tool: Tool, arguments: dict[str, Any], now: datetime, marker: str
+    conn: AsyncConnection[Any],
+    tool: Tool,
+    arguments: dict[str, Any],
+    now: datetime,
+    marker: str,
+    files: FileView | None,
 ) -> str:
     mode = "READ ONLY" if tool.access is Access.READ else "READ WRITE"
     begin = f"BEGIN {mode}; SET LOCAL envfarm.call = '{marker}'"
     await conn.execute(cast(LiteralString, begin))
     async with ToolCursor(conn, row_factory=dict_row) as cursor:
-        result = await tool.function(Call(cursor, now), **arguments)
+        result = await tool.function(Call(cursor, now, files), **arguments)
     content = encode(result)
     if len(content.encode()) > MAX_RESULT_BYTES:
         raise Refused("The result is larger than 1 MiB; ask for less.")
     return content
+
+
+async def _write(files: EpisodeFiles, view: FileView, tool: Tool) -> None:
+    try:
+        await asyncio.to_thread(files.apply, view.changes)
+    except OSError as error:
+        # The transaction is committed and its files are not: nobody can tell this state any more.
+        raise DatabaseError(f"tool {tool.name}: files not written: {error.strerror}") from error
 
 
 async def _require_own_transaction(conn: AsyncConnection[Any], tool: Tool, marker: str) -> None:

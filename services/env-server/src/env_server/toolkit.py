@@ -16,6 +16,11 @@ from envfarm.errors import BrokenWorld
 from psycopg import AsyncCursor
 from pydantic import BaseModel, ConfigDict, PydanticUserError, ValidationError, create_model
 
+from env_server.file_view import FileView
+from env_server.refusal import Refused
+
+__all__ = ["READ", "WRITE", "Access", "Call", "FileView", "Refused", "Tool", "build_tool", "tool"]
+
 
 class Access(Enum):
     READ = "read"
@@ -27,16 +32,14 @@ READ = Access.READ
 WRITE = Access.WRITE
 
 
-class Refused(Exception):
-    """A business rule says no. Its sentence is what the model reads; the transaction is undone."""
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: a cursor inside its transaction, and the world's frozen clock."""
+    """One call: a cursor inside its transaction, the world's frozen clock, and the episode's files."""
 
     db: AsyncCursor[dict[str, Any]]
     now: datetime
+    files: FileView | None = None
+    """There where world.yaml declares `files`; changes last when the transaction does."""
 
 
 @dataclass(frozen=True, slots=True)

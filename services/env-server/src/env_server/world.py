@@ -14,6 +14,9 @@ from envfarm.errors import BrokenWorld, ConfigError, UnknownTask
 from envfarm_common import strict_yaml
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
+from env_server.episode_files import read_seed, rows_of
+from env_server.evidence import TableRows
+from env_server.file_view import FileLimits
 from env_server.toolkit import Tool
 
 HASHED_FILES = ("world.yaml", "schema.sql", "seed.sql", "policy.md", "tools.py")
@@ -49,6 +52,8 @@ class WorldFile(_Strict):
     """Whether an agent may read Postgres's catalogs."""
     examples: dict[str, list[dict[str, JsonValue]]] = {}
     """Arguments of READ tools; the shuffle test calls the tools with them."""
+    files: FileLimits | None = None
+    """Gives every episode a private folder, which starts with what lies in world/files/."""
 
 
 class Limits(_Strict):
@@ -83,6 +88,11 @@ class World:
     tools: Mapping[str, Tool]
     catalogs: Literal["hidden", "readable"] = "hidden"
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    file_limits: FileLimits | None = None
+    """None where episodes own no files."""
+    seed_files: Mapping[str, bytes] = field(default_factory=dict)
+    initial_files: TableRows | None = None
+    """The seed files as evidence shows them; None where episodes own no files."""
 
     @property
     def schema_file(self) -> Path:
@@ -152,6 +162,8 @@ def load_world(folder: Path) -> World:
             f" {folder.parent.name!r}"
         )
     content = {name: _read(folder / name) for name in HASHED_FILES}
+    seed = read_seed(folder / "files", facts.files) if facts.files else {}
+    content |= {f"files/{path}": data for path, data in seed.items()}
     world_hash = content_hash({name: bytes_hash(data) for name, data in content.items()})
     return World(
         world_id=facts.world,
@@ -163,6 +175,9 @@ def load_world(folder: Path) -> World:
         tools=_load_tools(folder / "tools.py", world_hash),
         catalogs=facts.catalogs,
         examples=facts.examples,
+        file_limits=facts.files,
+        seed_files=seed,
+        initial_files=rows_of(seed) if facts.files else None,
     )
 
 

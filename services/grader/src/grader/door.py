@@ -11,6 +11,7 @@ from envfarm.errors import EvidenceError, InvalidArgument, NoChecks
 from envfarm_common import logging, tracing
 from envfarm_common.metrics import Instruments
 
+from grader import file_rows
 from grader.allow_list import AllowList
 from grader.ask import Ask
 from grader.check_run import CheckRunner
@@ -21,6 +22,7 @@ from grader.evidence_client import EpisodeState, EvidenceClient
 from grader.evidence_kinds import from_document, to_document
 from grader.golden import Golden, GoldenStore
 from grader.grading import Attempt, FinalState, Graded, grade
+from grader.reading import TableShape
 from grader.record_store import RecordStore
 from grader.replay import Record, Replay
 from grader.scratch import Scratch
@@ -32,6 +34,18 @@ from grader.world_base import BaseStore, WorldBase
 
 MAX_AT_ONCE = 32
 """Gradings of one process at once; the others wait their turn."""
+
+
+FILES_SHAPE = TableShape(
+    name=file_rows.TABLE,
+    columns=file_rows.COLUMNS,
+    types=file_rows.TYPES,
+    generated=(False,) * len(file_rows.COLUMNS),
+    nullable=file_rows.NULLABLE,
+    key_columns=file_rows.KEY,
+    collated=frozenset(file_rows.KEY),
+    is_binary=False,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +138,9 @@ class GradeDoor:
             raise NoChecks(
                 f"{task_id} has not been proved: {error.message}", hint=error.hint
             ) from error
-        held = await self._sources.scratch.held(base)
+        shapes = dict((await self._sources.scratch.held(base)).shapes)
+        if file_rows.TABLE in base.tables:
+            shapes[file_rows.TABLE] = FILES_SHAPE
         return {
             "task_id": task_id,
             "task_hash": golden.task_hash,
@@ -143,7 +159,7 @@ class GradeDoor:
                     "key": list(shape.key_columns),
                     "initial_rows": len(base.tables[name].rows),
                 }
-                for name, shape in held.shapes.items()
+                for name, shape in sorted(shapes.items())
             },
         }
 

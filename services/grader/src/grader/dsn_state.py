@@ -19,13 +19,14 @@ from typing import Any
 
 import psycopg
 from envfarm.canonical import bytes_hash
-from envfarm.errors import EvidenceError, GraderError
+from envfarm.errors import EvidenceError, GraderError, InvalidArgument
 from psycopg import AsyncConnection, sql
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from grader.dsn_targets import PinnedTarget
 from grader.evidence import Evidence
+from grader.evidence_kinds import in_database
 from grader.reading import TableShape, query_rows, read_objects, read_shapes
 from grader.scratch import Scratch
 from grader.seen_tables import SeenTables
@@ -57,8 +58,14 @@ class DsnState:
 
     async def read(self) -> Evidence:
         """EvidenceError when the database has another shape than the world; GraderError when it
-        cannot be reached or read."""
+        cannot be reached or read; InvalidArgument for a world whose state is more than a database."""
         base = self.load_base()
+        if surplus := set(base.tables) - set(in_database(base.tables)):
+            raise InvalidArgument(
+                f"dsn: a database does not hold {', '.join(sorted(surplus))}, which belongs to this"
+                " world's state",
+                hint="grade by episode, or send the state as tables",
+            )
         try:
             async with asyncio.timeout(self.timeout_seconds):
                 found, final = await self._read(base)

@@ -1,45 +1,56 @@
-"""The registry of evidence kinds: how each kind of final state is kept and read again.
+"""The registry of evidence kinds: what a final state consists of, and how it is kept and read again.
 
     postgres   tables of a database: digests and net row changes
-    files      a private folder: one row per file (path, bytes, sha256) in a table of its own
+    files      a private folder: one row per file in a table of its own (`file_rows.py`)
 
 Both are tables and changes to a check, so that `state`, `untouched` and `python` work on either.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from envfarm.canonical import bytes_hash, canonical_json
-from envfarm.errors import EvidenceError, InvalidArgument
+from envfarm.errors import EvidenceError
 
+from grader import file_rows
 from grader.evidence import Change, Evidence, Table, verified
 
-FILES_TABLE = "episode_files"
-"""The table in which the files of an episode appear; no world may have one of that name."""
-FILE_COLUMNS = ("path", "bytes", "sha256")
-KINDS = ("postgres", "files")
+
+@dataclass(frozen=True, slots=True)
+class EvidenceKind:
+    """One part that a final state may have."""
+
+    name: str
+    table: str = ""
+    """Its only table; empty for the kind of all others."""
+    in_database: bool = False
+    """Whether a database alone holds it, and `sql` checks can ask it."""
 
 
-def file_rows(files: Mapping[str, bytes]) -> list[str]:
-    """The rows of `FILES_TABLE`, in path order; InvalidArgument for a path that leaves the folder."""
-    for path in files:
-        parts = path.split("/")
-        if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts):
-            raise InvalidArgument(f"files: {path[:200]!r} is no relative path inside the folder")
-    return [
-        canonical_json({"path": path, "bytes": len(content), "sha256": bytes_hash(content)})
-        for path, content in sorted(files.items())
-    ]
+KINDS = {
+    kind.name: kind
+    for kind in (
+        EvidenceKind("postgres", in_database=True),
+        EvidenceKind("files", table=file_rows.TABLE),
+    )
+}
+
+
+def kind_of(table: str) -> EvidenceKind:
+    """The kind that a table belongs to."""
+    named = [kind for kind in KINDS.values() if kind.table == table]
+    return named[0] if named else KINDS["postgres"]
+
+
+def in_database(tables: Iterable[str]) -> list[str]:
+    """Of these tables, those that a database holds."""
+    return [table for table in tables if kind_of(table).in_database]
 
 
 def kinds_of(evidence: Evidence) -> list[str]:
     """The kinds that a final state consists of."""
-    return [
-        kind
-        for kind in KINDS
-        if any((n == FILES_TABLE) == (kind == "files") for n in evidence.tables)
-    ]
+    found = {kind_of(table).name for table in evidence.tables}
+    return [name for name in KINDS if name in found]
 
 
 def to_document(evidence: Evidence, final_reply: str) -> dict[str, Any]:

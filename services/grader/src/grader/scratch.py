@@ -18,6 +18,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
 from grader.evidence import Change
+from grader.evidence_kinds import in_database
 from grader.reading import SESSION, TableShape, query_rows, read_objects, read_shapes
 from grader.scratch_server import ScratchServer
 from grader.world_base import WorldBase
@@ -255,11 +256,13 @@ async def _load(conn: AsyncConnection[Any], base: WorldBase) -> Held:
     shapes = await read_shapes(conn)
     held = Held(base, shapes, {name: {} for name in shapes}, await read_objects(conn))
     database = ScratchDatabase(held, conn)
-    if set(shapes) != set(base.tables):
+    expected = in_database(base.tables)
+    if set(shapes) != set(expected):
         raise EvidenceError(
             f"the schema of {base.world_id} makes other tables than its episodes have"
         )
-    for name, table in base.tables.items():
+    for name in expected:
+        table = base.tables[name]
         for block in _blocks(table.rows):
             await database.replace_rows(name, (), block)
         cursor = await conn.execute(shapes[name].rows_query())
@@ -274,7 +277,7 @@ async def _load(conn: AsyncConnection[Any], base: WorldBase) -> Held:
 
 async def _apply(database: ScratchDatabase, changes: Sequence[Change]) -> None:
     """Net changes, table by table: what was there goes, what is there comes."""
-    for table in dict.fromkeys(change.table for change in changes):
+    for table in in_database(dict.fromkeys(change.table for change in changes)):
         mine = [change for change in changes if change.table == table]
         await database.replace_rows(
             table, [c.before for c in mine if c.before], [c.after for c in mine if c.after]

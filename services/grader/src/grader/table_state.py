@@ -15,8 +15,10 @@ from typing import Any
 from envfarm.canonical import bytes_hash, canonical_json, canonical_row, content_hash
 from envfarm.errors import InvalidArgument
 
+from grader import file_rows
 from grader.ask import State
 from grader.evidence import Change, Evidence, Op, Table, verified
+from grader.evidence_kinds import in_database
 from grader.scratch import Scratch, ScratchDatabase
 from grader.seen_tables import SeenTables
 from grader.world_base import BaseTable, WorldBase
@@ -99,9 +101,14 @@ class TableState:
             else:
                 self.seen.remember(base, name, sent.digest)
         final: dict[str, list[str]] = {}
-        if touched:
+        if file_rows.TABLE in touched:
+            places, others = touched[file_rows.TABLE]
+            kept = [base.tables[file_rows.TABLE].rows[place] for place in places]
+            final[file_rows.TABLE] = file_rows.checked([*kept, *others])
+        if names := in_database(touched):
             database = await self._hold(base)
-            for name, (places, others) in touched.items():
+            for name in names:
+                places, others = touched[name]
                 initial = base.tables[name].rows
                 gone = [row for place, row in enumerate(initial) if place not in places]
                 await database.replace_rows(name, gone, others)

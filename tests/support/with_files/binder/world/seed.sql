@@ -1,0 +1,1 @@
+INSERT INTO letters VALUES ('L-1', 'Ada', 'open'), ('L-2', 'Bo', 'open');
