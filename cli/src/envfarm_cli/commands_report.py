@@ -11,7 +11,7 @@ from envfarm_cli.commands_compare import PricesOption
 from envfarm_cli.commands_stack import JsonOption
 from envfarm_cli.failure import BadInput
 from envfarm_cli.output import OK, Output, plain
-from envfarm_cli.report_files import name_of, suite_of, write_report
+from envfarm_cli.report_files import name_of, planned, suite_of, write_report
 from envfarm_numbers.prices import PriceSheet
 from envfarm_numbers.report.campaign_data import campaign_data
 from envfarm_numbers.report.campaign_report import campaign_report
@@ -42,7 +42,11 @@ def report_(
     ] = None,
     k: Annotated[
         int | None,
-        typer.Option("-k", min=1, help="Planned repetitions; without it those of the rows."),
+        typer.Option(
+            "-k",
+            min=1,
+            help="Planned repetitions; without it the campaign's, or those of the rows.",
+        ),
     ] = None,
     probe: Annotated[
         list[Path] | None,
@@ -120,8 +124,14 @@ def _evaluated(
     path: Path, name: str, suite: Path | None, k: int | None, sheet: PriceSheet | None
 ) -> tuple[dict[str, Any], Campaign]:
     campaign = read_campaign(path)
-    given = suite_of(path, suite)
-    return campaign_data(campaign, name=name, suite=given, repetitions=k, sheet=sheet), campaign
+    data = campaign_data(
+        campaign,
+        name=name,
+        suite=suite_of(path, suite),
+        repetitions=k or planned(path),
+        sheet=sheet,
+    )
+    return data, campaign
 
 
 def _names(paths: list[Path]) -> dict[Path, str]:

@@ -33,7 +33,7 @@ def up(
         typer.Option(
             help="[b]vllm[/b] samples; [b]scripted[/b] replays golden actions with made-up "
             "log-probabilities, without vLLM; [b]scripted-vllm[/b] replays them and lets vLLM "
-            "score every token."
+            "score every token; [b]none[/b] leaves only the chat endpoint of GATEWAY_CHAT_URL."
         ),
     ] = "vllm",
     model: Annotated[

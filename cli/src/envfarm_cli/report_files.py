@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from envfarm_cli.campaign.files import write_durably
+from envfarm_cli.campaign.files import read_json, write_durably
 from envfarm_numbers.prices import PriceSheet
 from envfarm_numbers.report.document import Document
 from envfarm_numbers.report.files import texts
@@ -22,6 +22,14 @@ def suite_of(path: Path, given: Path | None) -> Suite | None:
         return Suite.read(given, biased=True)
     beside = (path if path.is_dir() else path.parent) / "suite.json"
     return Suite.read(beside, biased=True) if beside.exists() else None
+
+
+def planned(path: Path) -> int | None:
+    """Repetitions that the campaign in this folder is for; None when nothing says so."""
+    known = read_json((path if path.is_dir() else path.parent) / "recipe.json")
+    recipe = known.get("recipe") if isinstance(known, dict) else None
+    k = recipe.get("k") if isinstance(recipe, dict) else None
+    return k if isinstance(k, int) and k > 0 else None
 
 
 def prices(path: Path | None) -> PriceSheet | None:

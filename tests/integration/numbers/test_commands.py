@@ -259,6 +259,14 @@ def test_campaigns_that_make_no_report_together_are_one_line(envfarm, before, af
     assert "cannot be told apart" in envfarm("report", *five, "--out", "x", code=2)["message"]
 
 
+def test_an_evaluation_on_the_way_is_reported_with_the_k_it_is_for(envfarm, before):
+    (before / "recipe.json").write_text(json.dumps({"id": "x", "recipe": {"k": 20}}))
+    summary = envfarm("report", str(before))["summary"]
+    assert (summary["coverage"]["repetitions"], summary["results"]) == (20, None)
+    (before / "recipe.json").write_text("{")
+    assert "recipe.json is damaged" in envfarm("report", str(before), code=2)["message"]
+
+
 HOSTILE = {
     "empty": b"",
     "half a line": b'{"task_id": "orders/a"',
