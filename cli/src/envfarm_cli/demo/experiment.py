@@ -174,5 +174,5 @@ def frozen_suite(context: DemoContext, farm: Farm) -> Suite:
 
 def spread(ids: list[str], wanted: int) -> list[str]:
     """`wanted` of them (all for 0), evenly over the workflows, which follow each other in id order."""
-    step = max(1, len(ids) // (wanted or len(ids)))
-    return ids[::step][: wanted or len(ids)]
+    count = min(wanted or len(ids), len(ids))
+    return [ids[number * len(ids) // count] for number in range(count)]
