@@ -137,6 +137,9 @@ def read_grade(body: bytes) -> Ask:
         raise InvalidArgument(f"body: {error}") from error
     state = None
     if sent.state is not None:
+        if not all(bytes(memoryview(text)[:1]) == b"[" for text in sent.state.values()):
+            read(GradeRequest, body)
+            raise InvalidArgument("body: state: a table is an array of rows")
         state = {name: SentTable.of(text) for name, text in sent.state.items()}
         sent.state = None
     request = read(GradeRequest, msgspec.json.encode(sent))
