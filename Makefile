@@ -5,6 +5,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Test files at once; most tests wait for a process to start or to answer.
+TEST_JOBS ?= 2
 # Asked only when the configured package sources have no CPU build of torch.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 STAMP := $(VENV)/.ready-$(shell cat requirements/*.txt requirements/setup.sh requirements/build_ops.py */pyproject.toml services/*/pyproject.toml deploy/vllm-metadata/pyproject.toml | sha256sum | cut -c1-16)
@@ -39,7 +41,7 @@ check: setup ## format, lint, types, import rules, stubs, contracts (2 minutes)
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/contract
 
 test: setup ## all tests on real Postgres, Valkey, vLLM and DeepSpeed (20 minutes)
-	$(BIN)/python -m pytest -q -m "not prove"
+	$(BIN)/python -m pytest -q -m "not prove" -n $(TEST_JOBS) --dist loadfile
 
 prove: setup ## full rounds and benches; writes proofs/*.json
 	$(BIN)/python -m pytest -q -m prove

@@ -20,7 +20,7 @@ def test_a_segment_goes_only_when_no_process_has_it_mapped():
             assert path.exists()
         sweep_segments(os.geteuid() + 1)
         assert path.exists()
-        assert sweep_segments(os.geteuid()) >= 1
+        sweep_segments(os.geteuid())
         assert not path.exists()
     finally:
         path.unlink(missing_ok=True)
