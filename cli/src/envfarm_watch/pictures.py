@@ -14,6 +14,7 @@ from envfarm_watch.panel import Board, Panel, Query
 COLUMNS = 24
 PANEL_INCHES = (5.0, 2.7)
 """Of a panel that is a third of a row wide."""
+TITLE_INCHES, LABEL_INCHES, LEGEND_INCHES = 0.5, 0.65, 0.3
 MAX_LEGEND = 8
 
 
@@ -34,16 +35,19 @@ Ask = Callable[[Query], Sequence[Line]]
 def draw(board: Board, ask: Ask, path: Path) -> None:
     """Write the board to `path`; its ending chooses the kind of picture."""
     lines = [line for row in board.rows for line in _lines(row.panels)]
-    figure = Figure(
-        figsize=(3 * PANEL_INCHES[0], PANEL_INCHES[1] * len(lines) + 0.6), layout="constrained"
-    )
-    figure.suptitle(f"{board.title}: {board.question}", fontsize=11)
-    grid = figure.add_gridspec(len(lines), COLUMNS)
+    width, height = 3 * PANEL_INCHES[0], PANEL_INCHES[1] * len(lines) + TITLE_INCHES
+    figure = Figure(figsize=(width, height))
+    figure.text(0.02, 1 - 0.3 / height, f"{board.title}: {board.question}", fontsize=11)
+    # Placed by hand, since matplotlib's own layouts take seconds for a board.
     for number, panels in enumerate(lines):
         column = 0
+        bottom = height - TITLE_INCHES - PANEL_INCHES[1] * (number + 1) + LEGEND_INCHES
         for panel in panels:
-            axes = figure.add_subplot(grid[number, column : column + panel.width])
-            _panel(axes, panel, ask)
+            left = width * column / COLUMNS + LABEL_INCHES
+            wide = width * panel.width / COLUMNS - LABEL_INCHES - 0.15
+            high = PANEL_INCHES[1] - LEGEND_INCHES - 0.35
+            inches = (left / width, bottom / height, wide / width, high / height)
+            _panel(figure.add_axes(inches), panel, ask)
             column += panel.width
     figure.savefig(path, dpi=80)
 
