@@ -118,7 +118,7 @@ def train_policy(context: DemoContext, farm: Farm) -> None:
             if (context.recipe.control == "permuted")
             else ""
         ),
-        about="9 min",
+        about="6 min",
     )
     plan = TrainPlan(
         run_id=recipe.run_id,

@@ -41,7 +41,7 @@ def prove(context: DemoContext, stack: Stack) -> None:
         "proofs",
         "every task proves itself: its golden run passes twice, doing nothing fails, and every "
         "mutant of the golden run is caught",
-        about="1 min",
+        about="2 min",
     )
 
     ids = [files.task_id for files in find_tasks(context.domains, context.recipe.domain)]
@@ -90,7 +90,7 @@ def warm_up(context: DemoContext, stack: Stack) -> None:
         "a small policy",
         "a Qwen3-architecture model learns the conversation's form from recorded golden and "
         "nearly golden attempts; it still decides badly",
-        about="4 min",
+        about="6 min",
     )
     played = context.once(
         "demonstrations",
