@@ -49,7 +49,7 @@ def boards(
         folder.mkdir(parents=True, exist_ok=True)
         for board in BOARDS:
             path = folder / f"{board.uid.removeprefix('envfarm-')}.png"
-            draw(board, ask, path)
+            draw(board, ask, path, start, end)
             written.append(str(path))
             out.say(plain(path))
     out.result({"ok": True, "pictures": written})

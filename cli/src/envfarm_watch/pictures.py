@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from matplotlib.axes import Axes
-from matplotlib.dates import DateFormatter
+from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
 
 from envfarm_watch.panel import Board, Panel, Query
@@ -16,6 +16,8 @@ PANEL_INCHES = (5.0, 2.7)
 """Of a panel that is a third of a row wide."""
 TITLE_INCHES, LABEL_INCHES, LEGEND_INCHES = 0.5, 0.65, 0.3
 MAX_LEGEND = 8
+SHORT_SECONDS = 600
+"""Below it the seconds stand at the axis, too."""
 
 
 class Line(Protocol):
@@ -32,8 +34,8 @@ class Line(Protocol):
 Ask = Callable[[Query], Sequence[Line]]
 
 
-def draw(board: Board, ask: Ask, path: Path) -> None:
-    """Write the board to `path`; its ending chooses the kind of picture."""
+def draw(board: Board, ask: Ask, path: Path, start: float, end: float) -> None:
+    """Write the board of that time (Unix seconds) to `path`; its ending chooses the kind of picture."""
     lines = [line for row in board.rows for line in _lines(row.panels)]
     width, height = 3 * PANEL_INCHES[0], PANEL_INCHES[1] * len(lines) + TITLE_INCHES
     figure = Figure(figsize=(width, height))
@@ -47,7 +49,12 @@ def draw(board: Board, ask: Ask, path: Path) -> None:
             wide = width * panel.width / COLUMNS - LABEL_INCHES - 0.15
             high = PANEL_INCHES[1] - LEGEND_INCHES - 0.35
             inches = (left / width, bottom / height, wide / width, high / height)
-            _panel(figure.add_axes(inches), panel, ask)
+            axes = figure.add_axes(inches)
+            _panel(axes, panel, ask)
+            axes.set_xlim(*_dates([start, end]))
+            shown = "%H:%M:%S" if end - start < SHORT_SECONDS else "%H:%M"
+            axes.xaxis.set_major_locator(AutoDateLocator(minticks=3, maxticks=6))
+            axes.xaxis.set_major_formatter(DateFormatter(shown, tz=UTC))
             column += panel.width
     figure.savefig(path, dpi=80)
 
@@ -75,7 +82,6 @@ def _panel(axes: Axes, panel: Panel, ask: Ask) -> None:
     axes.set_ylabel(panel.unit, fontsize=7)
     axes.tick_params(labelsize=7)
     axes.grid(alpha=0.3)
-    axes.xaxis.set_major_formatter(DateFormatter("%H:%M", tz=UTC))
     drawn = [
         (legend(query, line.labels), line.times, line.values)
         for query in panel.queries
@@ -89,9 +95,9 @@ def _panel(axes: Axes, panel: Panel, ask: Ask) -> None:
     else:
         for name, times, values in drawn:
             axes.plot(_dates(times), values, label=name, linewidth=1.2, marker=".", markersize=2)
-    # A figure that stands still would be drawn at the middle of a made-up scale.
-    low, high = axes.get_ylim()
-    axes.set_ylim(bottom=min(low, 0.0), top=high)
+    if min(value for _, _, values in drawn for value in values) >= 0:
+        highest = axes.get_ylim()[1]
+        axes.set_ylim(0, highest if highest > axes.dataLim.ymax > 0 else 1)
     if len(drawn) <= MAX_LEGEND:
         axes.legend(fontsize=6, loc="upper left", framealpha=0.6)
 

@@ -34,6 +34,7 @@ GAUGES = {
     "envfarm_staleness_max": "staleness_max",
 }
 """Gauge → key of steps.jsonl."""
+FATES = ("trained", "duplicate", "stale", "abandoned_policy", "bad")
 PHASES = ("wait", "gradients", "optimizer", "checkpoint", "publish")
 QUANTILES = {"0.01": "ratio_p01", "0.5": "ratio_p50", "0.99": "ratio_p99"}
 
@@ -62,6 +63,9 @@ class LearnerMetrics:
                     *common, registry=self.registry, buckets=BUCKETS
                 )
         self._show("")
+        for fate in FATES:
+            # A series that begins at its first event hides that event from every rate.
+            self.taken(fate, None, 0)
 
     def serve(self, host: str, port: int) -> None:
         """Serve /metrics; 0 serves none. ConfigError when the address cannot be had."""
@@ -75,9 +79,9 @@ class LearnerMetrics:
                 hint="choose another metrics.port, or 0 for none",
             ) from error
 
-    def taken(self, fate: str, group: TakenGroup | None) -> None:
+    def taken(self, fate: str, group: TakenGroup | None, count: int = 1) -> None:
         """A group's fate; `group` is None when its bytes were not read."""
-        self._made["envfarm_groups_taken_total"].labels(fate=fate).inc()
+        self._made["envfarm_groups_taken_total"].labels(fate=fate).inc(count)
         attempts = group.attempts if group else ()
         tokens = sum(int((attempt.loss_mask == 1).sum()) for attempt in attempts)
         self._made["envfarm_taken_episodes_total"].labels(fate=fate).inc(len(attempts))

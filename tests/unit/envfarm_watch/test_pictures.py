@@ -29,6 +29,6 @@ def test_every_board_is_drawn_with_each_of_its_queries_asked(answer: list[Line],
         asked.append(query)
         return answer
 
-    draw(board, ask, tmp_path / "board.png")
+    draw(board, ask, tmp_path / "board.png", 990.0, 1010.0)
     assert asked == [query for panel in board.panels for query in panel.queries]
     assert (tmp_path / "board.png").read_bytes().startswith(b"\x89PNG")

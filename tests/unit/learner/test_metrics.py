@@ -39,6 +39,12 @@ def test_a_phase_ends_with_the_error_that_ends_it(metrics: LearnerMetrics):
     assert phase(metrics) == []
 
 
+def test_every_fate_is_told_before_its_first_group(metrics: LearnerMetrics):
+    value = metrics.registry.get_sample_value
+    assert value("envfarm_groups_taken_total", {"fate": "stale"}) == 0
+    assert value("envfarm_taken_tokens_total", {"fate": "stale"}) == 0
+
+
 def test_taken_groups_count_their_episodes_and_sampled_tokens(metrics: LearnerMetrics):
     metrics.taken("trained", group([0, 1, 1], [0, 1, 0, 1]))
     metrics.taken("stale", group([0, 1]))

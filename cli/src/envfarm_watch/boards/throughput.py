@@ -56,6 +56,7 @@ WAITING = Row(
             question="Where the running attempts are now. A stage that fills while the others empty"
             " is the bottleneck.",
             unit="rollouts",
+            width=6,
             kind="stacked",
             queries=(Query(total("rollouts_running", "stage"), "{{stage}}"),),
         ),
@@ -64,6 +65,7 @@ WAITING = Row(
             question="Published and not delivered. At its cap the gateway starts no further group;"
             " at zero the learner waits.",
             unit="groups",
+            width=6,
             queries=(Query(total("undelivered_groups"), "undelivered"),),
         ),
         Panel(
@@ -71,6 +73,7 @@ WAITING = Row(
             question="Attempts that wait for a seat, requests that wait inside the engines, groups"
             " that wait for the learner. The queue that grows stands before the bottleneck.",
             unit="count",
+            width=6,
             queries=(
                 Query(total("seats", where='state="waited_for"'), "seat"),
                 Query("sum(vllm:num_requests_waiting)", "engine"),
@@ -82,6 +85,7 @@ WAITING = Row(
             question="Share of the learner's time spent waiting for groups, and of the engines' time"
             " without a running request. One of the two is the side to scale.",
             unit="share",
+            width=6,
             queries=(
                 Query(share_of_time("wait"), "learner"),
                 Query(
