@@ -21,7 +21,7 @@ from rollout_gateway.environment import Environment
 from rollout_gateway.files import lock_folder
 from rollout_gateway.fleet import Fleet
 from rollout_gateway.grading import Grader
-from rollout_gateway.group_run import GroupParts
+from rollout_gateway.group_run import GroupParts, tell_from_zero
 from rollout_gateway.job_context import Rendering
 from rollout_gateway.jobs import Jobs
 from rollout_gateway.ledger import RunLedger
@@ -51,6 +51,7 @@ async def serve(settings: Settings) -> None:
     tracing.configure("rollout-gateway", settings.otlp_endpoint)
     lock = lock_folder(settings.state_dir)
     instruments = Instruments("rollout-gateway")
+    tell_from_zero(instruments)
     parts = _rollout_parts(settings, instruments)
     versions = Versions(parts.policy, settings.state_dir / "versions.json", instruments)
     client = _redis(settings)

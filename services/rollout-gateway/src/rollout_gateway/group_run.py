@@ -16,6 +16,7 @@ from envfarm.ids import rollout_id
 from envfarm.streams import PAYLOAD_VERSION
 from envfarm.v1 import group_pb2, task_pb2, trajectory_pb2
 from envfarm_common import logging
+from envfarm_common.metrics import Instruments
 
 from rollout_gateway.attempt_rows import attempt_row
 from rollout_gateway.conversation import status_name
@@ -24,7 +25,7 @@ from rollout_gateway.job_context import Rendering
 from rollout_gateway.jobs import Job
 from rollout_gateway.ledger import RunLedger
 from rollout_gateway.publish import Publisher
-from rollout_gateway.rollout import Attempt, Attempted, Order, Parts
+from rollout_gateway.rollout import STATUS_OF_BOUNDARY, Attempt, Attempted, Order, Parts
 from rollout_gateway.seats import Seats
 from rollout_gateway.versions import Versions
 
@@ -57,6 +58,14 @@ WIRE_REASON = {
     CancelReason.NOT_RUNNABLE: Reason.CANCEL_REASON_NOT_RUNNABLE,
     CancelReason.SURPLUS: Reason.CANCEL_REASON_SURPLUS,
 }
+
+
+def tell_from_zero(instruments: Instruments) -> None:
+    """A series that begins at its first event hides that event from every rate."""
+    for status in STATUS_OF_BOUNDARY.values():
+        instruments.count("envfarm_samples_refilled_total", 0, status=status_name(status))
+    for outcome in ("published", "recorded", *CancelReason):
+        instruments.count("envfarm_groups_total", 0, outcome=str(outcome))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
