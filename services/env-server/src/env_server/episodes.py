@@ -69,7 +69,6 @@ class Episodes:
         self.draining = False
         self._instruments = instruments
         for reason in ("draining", "no_database", "full"):
-            # A series that begins at its first event hides that event from every rate.
             instruments.count("envfarm_open_refusals_total", 0, reason=reason)
         self._file_room = file_room
         self._lease_seconds = lease_seconds
