@@ -1,6 +1,7 @@
 """`envfarm watch`: a local Prometheus with our rules beside a running stack."""
 
 import json as json_format
+import os
 import shutil
 import signal
 import subprocess
@@ -109,7 +110,7 @@ def _write_targets(folder: Path, now: StackState) -> None:
         text = json_format.dumps(places)
         if not path.is_file() or path.read_text() != text:
             # Prometheus watches the folder and must not read half a file.
-            temporary = path.with_suffix(".tmp")
+            temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
             temporary.write_text(text)
             temporary.replace(path)
 

@@ -14,7 +14,7 @@ CURVES: tuple[tuple[str, dict[str, str], str], ...] = (
     ),
     (
         "Zero-variance groups",
-        {"sampled_equal_share": "sampled", "zero_variance_share": "trained on"},
+        {"zero_variance_share": "trained on", "sampled_equal_share": "all sampled"},
         "Share of groups whose rewards were all equal; they teach nothing and were replaced.",
     ),
     (

@@ -37,7 +37,7 @@ def write_ready(path: Path | None, **facts: Any) -> None:
     if path is None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_text(json.dumps({"pid": os.getpid(), **facts}))
     temporary.replace(path)
 
