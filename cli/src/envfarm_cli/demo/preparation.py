@@ -12,7 +12,8 @@ from envfarm_cli.domain_files import find_tasks
 from envfarm_cli.failure import Failure
 from envfarm_cli.stack import Stack
 
-PROVED_AT_ONCE = 28
+PROVED_AT_ONCE = 70
+"""Tasks of a part; each part costs a process that starts, and a kill at most one part."""
 
 
 def start(context: DemoContext, stack: Stack) -> None:

@@ -123,7 +123,7 @@ class DemoRecipe(Recipe):
                 "control": control,
                 "domain": DOMAIN,
                 "content": domains_hash(domains / DOMAIN),
-                "train_tasks_of_a_workflow": 20 if share >= 0.5 else 6,
+                "train_tasks_of_a_workflow": 16 if share >= 0.5 else 6,
                 "learner": str(learner),
                 "learner_content": bytes_hash(learner.read_bytes()),
                 "max_tokens": 1024,
@@ -148,7 +148,7 @@ class DemoRecipe(Recipe):
                 },
                 "evaluation": {"tasks": 0 if share >= 0.5 else 16, "k": 8 if share >= 0.5 else 4},
                 "train": {
-                    "updates": _at_least(2, 30 * share),
+                    "updates": _at_least(2, 28 * share),
                     "groups_per_update": 16 if share >= 0.5 else 6,
                     "group_size": 8,
                     "lr": 3e-4,
