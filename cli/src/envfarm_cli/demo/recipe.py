@@ -148,7 +148,7 @@ class DemoRecipe(Recipe):
                 },
                 "evaluation": {"tasks": 0 if share >= 0.5 else 16, "k": 8 if share >= 0.5 else 4},
                 "train": {
-                    "updates": _at_least(2, 28 * share),
+                    "updates": _at_least(2, 26 * share),
                     "groups_per_update": 16 if share >= 0.5 else 6,
                     "group_size": 8,
                     "lr": 3e-4,

@@ -1,5 +1,6 @@
 """The demonstration's starting policy: model and tokenizer, recorded conversations, supervised steps."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -110,7 +111,8 @@ def warm_start(
     config = write_sections(
         folder / "sft.toml",
         {
-            "": {"seed": recipe.seed},
+            # The engine sleeps meanwhile, so all cores are free.
+            "": {"seed": recipe.seed, "threads": os.cpu_count() or 1},
             "run": {
                 "dir": str(run_dir),
                 "steps": wanted.steps,
