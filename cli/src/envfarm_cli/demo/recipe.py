@@ -1,7 +1,7 @@
 """The demonstration's recipe: every figure that it decides, scaled by --minutes.
 
-The figures at 20 minutes are what was found to teach a one-million-parameter policy the counter's
-rules on two cores; fewer minutes shorten each stage by the same share.
+The figures at 20 minutes are for a policy of a million parameters on two quiet cores; fewer minutes
+shorten each stage by the same share.
 """
 
 from pathlib import Path
