@@ -40,7 +40,7 @@ def run(config: Config, stop: threading.Event) -> None:
     token = settings.gateway_token(config.gateway.token_file)
     print(config.described(), file=sys.stderr, flush=True)
     _write_config(config)
-    client = _connect(config.stream.redis_url)
+    client = _connect(settings.redis_url(config.stream.redis_url))
     lease = Lease(client, config.run.id, config.run.lease_seconds)
     if not lease.take(stop):
         return
@@ -145,7 +145,9 @@ def _patience() -> Retry:
 
 def _reader(config: Config) -> redis.Redis:
     return redis.Redis.from_url(
-        config.stream.redis_url, socket_timeout=SOCKET_SECONDS, retry=Retry(NoBackoff(), 0)
+        settings.redis_url(config.stream.redis_url),
+        socket_timeout=SOCKET_SECONDS,
+        retry=Retry(NoBackoff(), 0),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from envfarm.errors import ConfigError
 
 TOKEN_VARIABLE = "LEARNER_GATEWAY_TOKEN"
+REDIS_VARIABLE = "LEARNER_REDIS_URL_FILE"
 
 
 def gateway_token(token_file: Path | None) -> str:
@@ -28,6 +29,18 @@ def gateway_token(token_file: Path | None) -> str:
             hint=f"set {TOKEN_VARIABLE}, or gateway.token_file in the configuration",
         )
     return token
+
+
+def redis_url(configured: str) -> str:
+    """The first line of the file that LEARNER_REDIS_URL_FILE names, as a URL holds a password; else
+    what is configured. Raises ConfigError when the file cannot be read."""
+    file = os.environ.get(REDIS_VARIABLE)
+    if not file:
+        return configured
+    try:
+        return Path(file).read_text().strip()
+    except OSError as error:
+        raise ConfigError(f"{REDIS_VARIABLE}: cannot read {file}: {error.strerror}") from error
 
 
 def otlp_endpoint() -> str | None:

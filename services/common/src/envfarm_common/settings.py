@@ -7,11 +7,15 @@ from envfarm.errors import ConfigError
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+SECRETS = Path("/run/secrets")
+
 
 class ServiceSettings(BaseSettings):
-    """Base of a service's settings; subclasses set `env_prefix`."""
+    """From variables, else files of that name in small letters in SECRETS; see `env_prefix`."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", secrets_dir=None)
+    model_config = SettingsConfigDict(
+        frozen=True, extra="ignore", secrets_dir=SECRETS if SECRETS.is_dir() else None
+    )
 
     host: str = "127.0.0.1"
     """Address to listen on."""
@@ -42,14 +46,10 @@ def load(cls: type[S]) -> S:
             for item in error.errors()
         ]
         raise ConfigError(
-            "settings: " + "; ".join(lines), hint="set these environment variables and start again"
+            "settings: " + "; ".join(lines), hint="set these variables, or files in /run/secrets"
         ) from error
 
 
 def redacted(settings: ServiceSettings) -> dict[str, Any]:
     """Settings as plain values, secrets replaced by '***'."""
-    return {
-        name: "***" if isinstance(value, SecretStr) else str(value)
-        for name, value in settings
-        if value is not None
-    }
+    return {n: "***" if isinstance(v, SecretStr) else str(v) for n, v in settings if v is not None}

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 
 from envfarm.v1.env_service_pb2_grpc import add_EnvServiceServicer_to_server
 from envfarm_common import grpc as grpc_setup
@@ -10,7 +11,7 @@ from envfarm_common.metrics import Instruments
 from envfarm_common.settings import redacted
 from starlette.routing import Route
 
-from env_server import backend, mcp, world
+from env_server import backend, draining, mcp, world
 from env_server.cancel import cancel_all
 from env_server.episode_files import FileRoom
 from env_server.episodes import Episodes
@@ -20,6 +21,11 @@ from env_server.settings import Settings
 from env_server.supervision import Supervision, connections_needed
 
 log = logging.get(__name__)
+
+
+def reachable(host: str) -> str:
+    """The address by which others reach one that listens on `host`."""
+    return socket.gethostbyname(socket.gethostname()) if host in ("0.0.0.0", "::") else host
 
 
 async def serve(settings: Settings) -> None:
@@ -44,7 +50,7 @@ async def serve(settings: Settings) -> None:
         INFRASTRUCTURE: settings.infra_token.get_secret_value(),
         GRADER: settings.grader_token.get_secret_value(),
     }
-    host = settings.advertise_host or settings.host
+    host = settings.advertise_host or reachable(settings.host)
     door = McpDoor(episodes, frozenset(tokens.values()))
     app = http.create_app("env-server", instruments, lambda: episodes.is_ready)
     app.router.routes.append(Route(mcp.PATH, endpoint=door))
@@ -71,6 +77,7 @@ async def serve(settings: Settings) -> None:
         service.address = f"{host}:{port}"
         down.push_async_callback(server.stop, 2.0)
         down.push_async_callback(episodes.drain)
+        down.push_async_callback(draining.until_empty, episodes, settings.drain_seconds)
         supervising = asyncio.create_task(supervision.run())
         lifecycle.write_ready(
             settings.ready_file, http=f"http://{host}:{web.port}", grpc=service.address

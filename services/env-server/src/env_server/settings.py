@@ -30,7 +30,10 @@ class Settings(ServiceSettings):
     """Account that the embedded Postgres runs under when we are root."""
     grpc_port: int = 0
     advertise_host: str = ""
-    """Host in the addresses that are handed out; empty takes `host`."""
+    """Host in the addresses that are handed out; empty takes `host`, or this machine's address where
+    that is a wildcard."""
+    drain_seconds: float = Field(0.0, ge=0)
+    """After a SIGTERM, longest wait for open episodes to end by themselves."""
     ready_low: int = Field(2, ge=0)
     """Below this many ready slots of a world the pool is filled again..."""
     ready_high: int = Field(4, ge=1)

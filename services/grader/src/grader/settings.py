@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 _ADDRESS_RULE = r"^(\*\.)?[A-Za-z0-9._-]+(:[0-9]{1,5})?$|^\[[0-9a-fA-F:]+\](:[0-9]{1,5})?$"
+_ALLOWED_RULE = _ADDRESS_RULE + r"|^dns:[A-Za-z0-9._-]+(:[0-9]{1,5})?$"
 
 
 class JudgeSettings(ServiceSettings):
@@ -52,10 +53,11 @@ class Settings(EvidenceSettings):
 
     client_token: SecretStr = Field(min_length=16)
     """The operator's token: it opens the whole API."""
-    env_servers: Annotated[list[Annotated[str, Field(pattern=_ADDRESS_RULE)]], NoDecode] = Field(
+    env_servers: Annotated[list[Annotated[str, Field(pattern=_ALLOWED_RULE)]], NoDecode] = Field(
         min_length=1
     )
-    """Allowed env-servers, comma-separated: `host` (any port), `host:port` or `*.domain[:port]`."""
+    """Allowed env-servers, comma-separated: `host` (any port), `host:port`, `*.domain[:port]`, or
+    `dns:name[:port]`, all addresses of a name."""
     grpc_port: int = Field(default=0, ge=0, le=65535)
     """Port of the gRPC door; 0 lets the system choose."""
     workers: int = Field(default=1, ge=1, le=64)

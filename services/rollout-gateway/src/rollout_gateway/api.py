@@ -57,7 +57,7 @@ def _add_fleet_routes(routes: APIRouter, fleet: Fleet) -> None:
 
     @routes.put("/fleet/env-servers", summary="Open episodes at exactly these (host:port)")
     async def env_servers(addresses: list[str]) -> dict[str, Any]:
-        fleet.use_env_servers(addresses)
+        await fleet.use_env_servers(addresses)
         return fleet.describe()
 
 

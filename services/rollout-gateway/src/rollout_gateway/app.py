@@ -16,6 +16,7 @@ from rollout_gateway.backlog import BacklogGauge
 from rollout_gateway.chat.render import Renderer
 from rollout_gateway.chat.vocabulary import Vocabulary
 from rollout_gateway.chat_endpoint import ChatEndpoint
+from rollout_gateway.discovery import Discovery
 from rollout_gateway.engine import Engine
 from rollout_gateway.environment import Environment
 from rollout_gateway.files import lock_folder
@@ -63,7 +64,10 @@ async def serve(settings: Settings) -> None:
     service = GatewayService(parts.policy, versions, scheduler, tokens, parts.chat)
 
     app = http.create_app("envfarm rollout-gateway", instruments, lambda: not stop.is_set())
-    fleet = Fleet(parts.policy, parts.environment, partial(_engine, settings, parts.sampling))
+    discovery = Discovery(parts.environment, settings.env_servers)
+    await discovery.refresh()
+    make_engine = partial(_engine, settings, parts.sampling)
+    fleet = Fleet(parts.policy, parts.environment, discovery, make_engine)
     add_routes(app, service, scheduler, fleet, infra_token, stop)
     web = http.HttpServer(app, settings.host, settings.http_port)
     rpc, port = await grpc.serve(
@@ -77,7 +81,9 @@ async def serve(settings: Settings) -> None:
     )
     gauge = PressureGauge(parts.policy, groups.seats, instruments, bounds)
     backlog = BacklogGauge(groups.publisher, jobs, settings.undelivered_groups, instruments)
-    supervisor = asyncio.gather(parts.policy.supervise(), gauge.run(), backlog.run())
+    supervisor = asyncio.gather(
+        parts.policy.supervise(), gauge.run(), backlog.run(), discovery.run()
+    )
     scheduler.start()
     log.info("serving", **addresses, settings=redacted(settings))
     lifecycle.write_ready(settings.ready_file, **addresses)
@@ -122,7 +128,7 @@ def _rollout_parts(settings: Settings, instruments: Instruments) -> Parts:
     engines = [_engine(settings, sampling, url) for url in settings.engines]
     return Parts(
         environment=Environment(
-            settings.env_servers,
+            [],
             settings.env_token.get_secret_value(),
             call_seconds=settings.call_seconds,
             lease_seconds=settings.lease_seconds,

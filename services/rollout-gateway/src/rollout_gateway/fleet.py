@@ -5,20 +5,28 @@ from collections.abc import Callable, Sequence
 from envfarm.errors import InvalidArgument
 from pydantic import TypeAdapter, ValidationError
 
+from rollout_gateway.discovery import Discovery
 from rollout_gateway.engine import Engine
 from rollout_gateway.environment import Environment
 from rollout_gateway.policy import Policy
-from rollout_gateway.settings import GrpcAddress, HttpUrl
+from rollout_gateway.settings import EnvServerPlace, HttpUrl
 
 _ENGINES = TypeAdapter(list[HttpUrl])
-_SERVERS = TypeAdapter(list[GrpcAddress])
+_SERVERS = TypeAdapter(list[EnvServerPlace])
 
 
 class Fleet:
     """Joins and leaves change no result: an attempt that loses its place is run again."""
 
-    def __init__(self, policy: Policy, environment: Environment, make: Callable[[str], Engine]):
+    def __init__(
+        self,
+        policy: Policy,
+        environment: Environment,
+        discovery: Discovery,
+        make: Callable[[str], Engine],
+    ):
         self._policy, self._environment, self._make = policy, environment, make
+        self._discovery = discovery
 
     def describe(self) -> dict[str, list[dict[str, str | int]]]:
         return {
@@ -34,9 +42,9 @@ class Fleet:
         found = _checked(_ENGINES, [url.rstrip("/") for url in urls], "engines")
         await self._policy.use(found, self._make)
 
-    def use_env_servers(self, addresses: Sequence[str]) -> None:
-        """Exactly these; InvalidArgument when one is no host:port or there is none."""
-        self._environment.use(_checked(_SERVERS, list(addresses), "env-servers"))
+    async def use_env_servers(self, addresses: Sequence[str]) -> None:
+        """Exactly these; InvalidArgument when one is no [dns:]host:port or there is none."""
+        await self._discovery.use(_checked(_SERVERS, list(addresses), "env-servers"))
 
 
 def _checked(adapter: TypeAdapter[list[str]], values: list[str], what: str) -> list[str]:

@@ -10,6 +10,9 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 from rollout_gateway.chat_endpoint import OWN_KEYS, LimitField
 
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$")]
+EnvServerPlace = Annotated[
+    str, Field(pattern=r"^(dns:)?[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")
+]
 GrpcAddress = Annotated[str, Field(pattern=r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")]
 
 
@@ -22,8 +25,8 @@ class Settings(ServiceSettings):
     """The env-servers' infrastructure token."""
     grader_token: SecretStr = Field(min_length=16)
     """The grader's client token."""
-    env_servers: Annotated[list[GrpcAddress], NoDecode] = Field(min_length=1)
-    """gRPC doors, comma-separated host:port."""
+    env_servers: Annotated[list[EnvServerPlace], NoDecode] = Field(min_length=1)
+    """gRPC doors, comma-separated host:port; dns:host:port is all addresses of a name."""
     grader: GrpcAddress
     """The grader's gRPC door, host:port."""
     engines: Annotated[list[HttpUrl], NoDecode]
