@@ -4,23 +4,42 @@ Names and hashes are kept once and pointed at by numbers, so that checks and sum
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import count
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from envfarm.errors import ConfigError
 from numpy.typing import NDArray
 
-from envfarm_numbers.rows import LineReader, check_reward, duplicate, second_reward
+from envfarm_numbers.rows import check_reward, duplicate, second_reward
 
 IDENTITY = ("policy_hash", "renderer_hash", "sampling_hash", "interface")
 """Columns that must not change within one campaign."""
 CONTENT = ("task_hash", "world_hash", "checks_hash")
 """Columns that must not change within one task; empty where an attempt never got so far."""
 _KEY = ("task_id", "repetition", "attempt", "reward")
+WANTED = (*_KEY, *CONTENT, *IDENTITY)
+"""What a record must have."""
+_task, _repetition, _attempt, _reward = map(attrgetter, _KEY)
+_origin = attrgetter(*CONTENT, *IDENTITY)
+"""One tuple for both, since looking it up is most of the work; a campaign has few more than tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Columns of some rows, as one process hands them to another."""
+
+    names: list[str]
+    origins: list[tuple[str, ...]]
+    values: tuple[NDArray[Any], ...]
+    """Number of the task, repetition, attempt, number of the origin, reward: a row in each."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.values[0])
 
 
 class Columns:
@@ -29,12 +48,13 @@ class Columns:
     def __init__(self, place: Callable[[int], str]):
         self._place = place
         self._task_numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        self._content_numbers: defaultdict[tuple[str, ...], int] = defaultdict(count().__next__)
-        self._parts: list[tuple[NDArray[Any], ...]] = []
-        self.identities: set[tuple[str, ...]] = set()
-        self.task = self.repetition = self.attempt = self.content = np.empty(0, np.int64)
+        self._origin_numbers: defaultdict[tuple[str, ...], int] = defaultdict(count().__next__)
+        self.task = self.repetition = self.attempt = self.origin = np.empty(0, np.int64)
         self.reward = np.empty(0)
         """NaN where there is none."""
+        self._values: list[tuple[NDArray[Any], ...]] = [
+            (self.task, self.repetition, self.attempt, self.origin, self.reward)
+        ]
 
     @property
     def names(self) -> list[str]:
@@ -42,31 +62,41 @@ class Columns:
         return list(self._task_numbers)
 
     @property
-    def contents(self) -> list[tuple[str, ...]]:
-        """Hashes in the order of CONTENT, by their number."""
-        return list(self._content_numbers)
+    def identities(self) -> set[tuple[str, ...]]:
+        """What the campaign was made with, in the order of IDENTITY."""
+        return {origin[len(CONTENT) :] for origin in self._origin_numbers}
 
     def add(self, records: Sequence[Any]) -> None:
-        """Records with all attributes of _KEY, CONTENT and IDENTITY."""
-        tasks, repetitions, attempts, rewards = (_values(records, name) for name in _KEY)
-        contents = zip(*(_values(records, name) for name in CONTENT), strict=True)
-        self.identities.update(zip(*(_values(records, name) for name in IDENTITY), strict=True))
-        self._parts.append(
+        """Records with all attributes of WANTED."""
+        rows = len(records)
+        tasks = map(self._task_numbers.__getitem__, map(_task, records))
+        origins = map(self._origin_numbers.__getitem__, map(_origin, records))
+        self._values.append(
             (
-                _numbers(map(self._task_numbers.__getitem__, tasks)),
-                _numbers(repetitions),
-                _numbers(attempts),
-                _numbers(map(self._content_numbers.__getitem__, contents)),
-                np.array(rewards, dtype=np.float64),
+                np.fromiter(tasks, np.int64, rows),
+                np.fromiter(map(_repetition, records), np.int64, rows),
+                np.fromiter(map(_attempt, records), np.int64, rows),
+                np.fromiter(origins, np.int64, rows),
+                np.array(list(map(_reward, records)), dtype=np.float64),
             )
         )
+
+    def part(self) -> Part:
+        """What was added so far."""
+        return Part(self.names, list(self._origin_numbers), self._joined())
+
+    def add_part(self, part: Part) -> None:
+        """Rows that other columns hold; they follow those that are here."""
+        task, repetition, attempt, origin, reward = part.values
+        tasks = np.array([self._task_numbers[name] for name in part.names], np.int64)
+        origins = np.array([self._origin_numbers[one] for one in part.origins], np.int64)
+        self._values.append((tasks[task], repetition, attempt, origins[origin], reward))
 
     def close(self) -> None:
         """Nothing is added any more. ConfigError for a reward that is neither 0 nor 1, a key that is
         there twice, two rewards of one repetition."""
-        joined = [np.concatenate(part) for part in zip(*self._parts, strict=True)]
-        self._parts.clear()
-        self.task, self.repetition, self.attempt, self.content, self.reward = joined
+        self.task, self.repetition, self.attempt, self.origin, self.reward = self._joined()
+        self._values.clear()
         wrong = np.flatnonzero(~(np.isnan(self.reward) | np.isin(self.reward, (0.0, 1.0))))
         if wrong.size:
             check_reward(self._place(int(wrong[0])), float(self.reward[wrong[0]]))
@@ -82,14 +112,14 @@ class Columns:
 
     def content_of_tasks(self) -> list[dict[str, str]]:
         """For each task number its hashes; ConfigError when one changes on the way."""
-        kinds = max(1, len(self._content_numbers))
-        pairs, firsts = np.unique(self.task * kinds + self.content, return_index=True)
+        kinds = max(1, len(self._origin_numbers))
+        pairs, firsts = np.unique(self.task * kinds + self.origin, return_index=True)
         found: list[dict[str, str]] = [dict.fromkeys(CONTENT, "") for _ in self._task_numbers]
-        contents, names = self.contents, self.names
+        origins, names = list(self._origin_numbers), self.names
         for index in np.argsort(firsts):
             task, number = divmod(int(pairs[index]), kinds)
             known = found[task]
-            for name, new in zip(CONTENT, contents[number], strict=True):
+            for name, new in zip(CONTENT, origins[number], strict=False):
                 if new and known[name] and new != known[name]:
                     raise ConfigError(
                         f"{self._place(int(firsts[index]))}: {name} of {names[task]} is {new[:12]}, "
@@ -103,43 +133,16 @@ class Columns:
         """How many of the chosen rows each task has, by its number."""
         return np.bincount(self.task[chosen], minlength=len(self._task_numbers)).tolist()
 
+    def _joined(self) -> tuple[NDArray[Any], ...]:
+        """Also of no row."""
+        return tuple(np.concatenate(values) for values in zip(*self._values, strict=True))
+
     def _key(self, index: int) -> tuple[str, int, int]:
         return (
             self.names[int(self.task[index])],
             int(self.repetition[index]),
             int(self.attempt[index]),
         )
-
-
-def read_columns(files: Sequence[Path]) -> Columns:
-    """Of all rows of the files. ConfigError: a line that is no row, no row at all, and as `close`."""
-    starts: list[tuple[int, Path]] = []
-
-    def place(index: int) -> str:
-        start, path = max(known for known in starts if known[0] <= index)
-        return f"{path}:{index - start + 1}"
-
-    reader = LineReader((*_KEY, *CONTENT, *IDENTITY))
-    columns, rows = Columns(place), 0
-    for path in files:
-        before = rows
-        for _, records in reader.blocks(path):
-            columns.add(records)
-            rows += len(records)
-        if rows > before:
-            starts.append((before, path))
-    if not rows:
-        raise ConfigError(f"{files[0]}: no row in it yet")
-    columns.close()
-    return columns
-
-
-def _values(records: Sequence[Any], name: str) -> list[Any]:
-    return list(map(attrgetter(name), records))
-
-
-def _numbers(values: Iterable[int]) -> NDArray[np.int64]:
-    return np.fromiter(values, dtype=np.int64)
 
 
 def _first_again(*keys: NDArray[np.int64]) -> tuple[int, int] | None:

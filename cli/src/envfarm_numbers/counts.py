@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from envfarm_numbers.columns import IDENTITY, Columns, read_columns
+from envfarm_numbers.columns import IDENTITY, Columns
+from envfarm_numbers.pieces import read_columns
 from envfarm_numbers.rows import Campaign, files_of
 
 

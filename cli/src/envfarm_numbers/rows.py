@@ -4,6 +4,7 @@ A campaign is one file, or a folder that holds one, or else all files of that na
 last line without its end is one that is being written; it is counted and left out.
 """
 
+import math
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
@@ -57,13 +58,23 @@ class LineReader:
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(record)
         self.unfinished = 0
 
-    def blocks(self, path: Path) -> Iterator[tuple[int, list[Any]]]:
-        """(number of its first line, records) in pieces; ConfigError names the line that is no row."""
-        number = 1
+    def blocks(
+        self, path: Path, start: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, list[Any]]]:
+        """(number of its first line, records) in pieces; ConfigError names the line that is no row.
+
+        From one byte to another, both at ends of lines; then the lines count from `start`.
+        """
+        number, left = 1, math.inf if end is None else end - start
         try:
             with path.open("rb", buffering=_BUFFER_BYTES) as source:
-                while lines := list(islice(source, _BLOCK_LINES)):
-                    if number == 1 and lines[0][-1] == _NEWLINE:
+                if start:  # a pipe cannot be sought in
+                    source.seek(start)
+                while left > 0 and (lines := list(islice(source, _BLOCK_LINES))):
+                    left -= sum(map(len, lines))
+                    while left < 0 and len(lines) > 1:
+                        left += len(lines.pop())
+                    if number == 1 and start == 0 and lines[0][-1] == _NEWLINE:
                         AttemptRow.from_json(lines[0].decode(), f"{path}:1")
                     if lines[-1][-1] != _NEWLINE:
                         self.unfinished += 1
