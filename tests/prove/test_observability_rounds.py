@@ -34,7 +34,8 @@ ALERTS = {
     ]
 }
 FIRE_SECONDS = 60.0
-CLEAR_SECONDS = 150.0
+LONG_SECONDS = 600.0
+"""For what a loaded machine takes long over; only how fast an alert fires is held to a limit."""
 LATER_SECONDS = 40.0
 """A rate tells of an event for a window."""
 
@@ -99,6 +100,12 @@ class AlertWatch:
         self._stop.set()
         self._thread.join(30)
 
+    def quiet(self, *alerts: str) -> None:
+        """Wait until none of them fires of an earlier cause."""
+        wait_until(
+            lambda: not set(alerts) & self._run.prometheus.firing(), f"no {alerts}", LONG_SECONDS
+        )
+
     def expect(self, *alerts: str, cause: float) -> None:
         """Wait until all of them fire; `cause` is when their reason came about."""
         for alert in alerts:
@@ -115,7 +122,7 @@ class AlertWatch:
                 self._seen.cleared.get(alert, 0) >= self._seen.fired[alert] for alert in alerts
             ),
             f"{alerts} clear",
-            CLEAR_SECONDS,
+            LONG_SECONDS,
         )
 
     def _look(self) -> None:
@@ -150,27 +157,25 @@ def provoke_training(run: WatchedRun, seen: Observed, alerts: AlertWatch) -> Non
     waiting_since = run.started_learner
     alerts.expect("LearnerIdle", cause=waiting_since)
     with seen.scene("training"):
+        first = run.play(TASKS[0], AGREED)
+        wait_until(lambda: run.steps() >= 1, "an update", LONG_SECONDS)
         mismatch = time.time()
-        for _ in range(3):
-            run.wait_for_job(run.play(*TASKS[:1], AGREED))
-        wait_until(lambda: run.steps() >= 1, "an update", 120)
+        run.wait_for_job(first)
+        for _ in range(2):
+            run.wait_for_job(run.play(TASKS[0], AGREED))
         alerts.expect("MismatchGrows", cause=mismatch)
-        steps = run.steps()
-        if steps % 2:  # the gap of every second update is that of no token
-            run.wait_for_job(run.play(TASKS[0]))
-            wait_until(lambda: run.steps() > steps, "one more update", 120)
-        alerts.expect_clear("MismatchGrows")
     with seen.scene("an evaluation"):
         run.wait_for_job(run.play(*TASKS[:2], kind=JobKind.JOB_KIND_EVAL))
-        run.wait_for("max(envfarm_evaluation_share)", lambda share: share > 0, 60)
+        run.wait_for("max(envfarm_evaluation_share)", lambda share: share > 0, LONG_SECONDS)
 
 
 def provoke_stuck_engine(run: WatchedRun, seen: Observed, alerts: AlertWatch) -> None:
     run.settle()
+    alerts.quiet("GroupsStuck", "OpensRefused", "PoolEmpty")
     with seen.scene("a stuck engine"):
         run.pause_engine()
         job = run.play(*TASKS, kind=JobKind.JOB_KIND_PROBE)
-        run.wait_for("sum(envfarm_rollouts_running)", lambda count: count > 0, 60)
+        run.wait_for("sum(envfarm_rollouts_running)", lambda count: count > 0, LONG_SECONDS)
         alerts.expect("GroupsStuck", "OpensRefused", "PoolEmpty", cause=time.time())
         run.resume_engine()
         run.wait_for_job(job)
@@ -179,6 +184,7 @@ def provoke_stuck_engine(run: WatchedRun, seen: Observed, alerts: AlertWatch) ->
 
 def provoke_idle_engine(run: WatchedRun, alerts: AlertWatch) -> None:
     """Attempts hang in a stopped env-server, which does not answer a scrape either."""
+    alerts.quiet("ServiceMissing", "EngineIdle")
     run.signal("env-server", signal.SIGSTOP)
     since = time.time()
     job = run.play(*TASKS, kind=JobKind.JOB_KIND_PROBE)
@@ -192,11 +198,15 @@ def provoke_idle_engine(run: WatchedRun, alerts: AlertWatch) -> None:
 def provoke_errors(run: WatchedRun, seen: Observed, alerts: AlertWatch) -> None:
     gateway_with(run, GATEWAY_ATTEMPT_SECONDS="3", GATEWAY_ATTEMPTS_PER_SLOT="50")
     run.settle()
+    alerts.quiet("ErrorBurst")
     with seen.scene("attempts that run out of time"):
         run.pause_engine()
         job = run.play(*TASKS, kind=JobKind.JOB_KIND_PROBE)
-        run.wait_for('sum(envfarm_rollouts_total{status="timed_out"})', lambda n: n > 0, 60)
+        run.wait_for(
+            'sum(envfarm_rollouts_total{status="timed_out"})', lambda n: n > 0, LONG_SECONDS
+        )
         alerts.expect("ErrorBurst", cause=time.time())
+        gateway_with(run, GATEWAY_ATTEMPT_SECONDS="100")
         run.resume_engine()
         run.wait_for_job(job)
     alerts.expect_clear("ErrorBurst")
@@ -204,13 +214,17 @@ def provoke_errors(run: WatchedRun, seen: Observed, alerts: AlertWatch) -> None:
 
 def provoke_stale_stream(run: WatchedRun, seen: Observed, alerts: AlertWatch) -> None:
     """Groups while nobody reads, more than one version may train on when the learner is back."""
+    alerts.quiet("StreamStale")
     with seen.scene("stale groups"):
         with seen.scene("a learner that is away"):
             run.stack.end("learner")
-            run.wait_for_job(run.play(*TASKS, groups=3))
+            alerts.expect_clear("MismatchGrows")
+            job = run.play(*TASKS, groups=3)
+            run.wait_for("sum(envfarm_undelivered_groups)", lambda n: n > 0, LONG_SECONDS)
             alerts.expect("StreamStale", cause=time.time())
+            run.wait_for_job(job)
             run.start_learner()
-        run.wait_for('sum(envfarm_groups_taken_total{fate="stale"})', lambda n: n > 0, 240)
+        run.wait_for('sum(envfarm_groups_taken_total{fate="stale"})', lambda n: n > 0, LONG_SECONDS)
     alerts.expect_clear("StreamStale", "LearnerIdle")
 
 
@@ -222,7 +236,7 @@ def provoke_leak(run: WatchedRun, seen: Observed, alerts: AlertWatch, dsn: str) 
         assert row is not None
         instance = row[0].split("_")[1]
         connection.execute(f'CREATE DATABASE "ef_{instance}_s_0123456789ab"')  # pyright: ignore
-        run.wait_for("sum(envfarm_slots_leaked_total)", lambda count: count > 0, 90)
+        run.wait_for("sum(envfarm_slots_leaked_total)", lambda count: count > 0, LONG_SECONDS)
         alerts.expect("LeakGrowth", cause=time.time())
     alerts.expect_clear("LeakGrowth")
 
@@ -234,7 +248,6 @@ def provoke_users(run: WatchedRun, seen: Observed) -> None:
             GATEWAY_USERS="model",
             GATEWAY_USER_URL=model.url,
             GATEWAY_USER_MODEL="canned",
-            GATEWAY_ATTEMPT_SECONDS="100",
         )
         run.wait_for_job(run.play(*TASKS, kind=JobKind.JOB_KIND_PROBE))
         scraped_for(3 * run.scrape_seconds)
@@ -313,7 +326,7 @@ def test_every_panel_moves_and_every_alert_fires_and_clears(tmp_path: Path):
         },
     )
     assert set(fire) == ALERTS
-    assert max(fire.values()) <= FIRE_SECONDS + 10
+    assert max(fire.values()) <= FIRE_SECONDS
     assert set(seen.cleared) >= ALERTS
     assert silent == []
     assert {name.partition(": ")[2] for name in still} <= NOT_MOVED

@@ -125,7 +125,9 @@ class LearnerMetrics:
         untrained.labels(reason="masked").inc(line["masked_tokens"])
         untrained.labels(reason="no_signal").inc(0 if line["stepped"] else line["tokens"])
         for name, key in GAUGES.items():
-            self._made[name].set(line[key])
+            # An update without tokens of its own policy's version tells nothing of a mismatch.
+            if key != "mismatch_gap" or line[key]:
+                self._made[name].set(line[key])
         for quantile, key in QUANTILES.items():
             self._made["envfarm_ratio"].labels(quantile=quantile).set(line[key])
         with self._steps.open("a") as file:

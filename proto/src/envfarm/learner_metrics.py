@@ -97,7 +97,8 @@ LEARNER: tuple[Metric, ...] = (
         "nats",
         "learner",
         (),
-        "Largest |engine - learner| log-probability over the last batch, before its step.",
+        "Largest |engine - learner| log-probability, before the step, over the last batch that held"
+        " tokens of the version in training.",
     ),
     Metric(
         "envfarm_mismatch_kl",

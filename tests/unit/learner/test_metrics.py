@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from learner.metrics import LearnerMetrics
+from learner.metrics import GAUGES, QUANTILES, LearnerMetrics
 from tests.support.taken_group import group
 
 
@@ -55,3 +55,13 @@ def test_taken_groups_count_their_episodes_and_sampled_tokens(metrics: LearnerMe
     assert value("envfarm_taken_tokens_total", {"fate": "stale"}) == 1
     assert value("envfarm_taken_episodes_total", {"fate": "bad"}) == 0
     assert value("envfarm_groups_taken_total", {"fate": "bad"}) == 1
+
+
+def test_an_update_that_tells_nothing_of_a_mismatch_leaves_the_last_one(metrics: LearnerMetrics):
+    line = dict.fromkeys([*GAUGES.values(), *QUANTILES.values()], 0.5)
+    line |= {"tokens": 3, "trained_rollouts": 1, "prompt_tokens": 2, "masked_tokens": 0}
+    for gap in (0.25, 0.0):
+        metrics.step({**line, "stepped": True, "mismatch_gap": gap})
+        assert metrics.registry.get_sample_value("envfarm_mismatch_gap") == 0.25
+    metrics.step({**line, "stepped": True, "mismatch_gap": 0.125})
+    assert metrics.registry.get_sample_value("envfarm_mismatch_gap") == 0.125
