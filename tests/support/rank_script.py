@@ -46,9 +46,9 @@ def lead(config: Config, case: dict, out: Path) -> None:
     watched = watch_gradient(trainee) if config.model.zero_stage in (1, 2) else []
     batch = make_batch(exact_case.groups(), config.algorithm)
     losses = []
-    for _ in range(case.get("updates", UPDATES)):
+    for update in range(case.get("updates", UPDATES)):
         result = trainee.forward_backward(batch.work, None)
-        losses.append([result.loss, trainee.step()])
+        losses.append([result.loss, trainee.step(update)])
     if "save" in case:
         facts = {"recipe_hash": config.recipe_hash()}
         trainee.save(Path(case["save"]), facts=facts, keep=2)

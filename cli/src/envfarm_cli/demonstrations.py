@@ -33,12 +33,11 @@ def demonstration_plans(
 ) -> dict[str, dict[str, Any]]:
     """{task id: {opening, plans}} of the training tasks; slot s of a group plays plan s.
 
-    Of `per_task` plans round(per_task · right_share) are golden; the others are the task's near
-    misses in a seeded order, each as often as the next. BadInput without training tasks, or for a
-    file that has no plan.
+    Of `per_task` plans per_task · right_share are golden, on average over the tasks; the others are
+    the task's near misses in a seeded order, each as often as the next. BadInput without training
+    tasks, or for a file that has no plan.
     """
     rng = random.Random(seed)
-    right = round(per_task * right_share)
     found = {}
     for files in find_tasks(domains, domain):
         public = read_yaml(files.public)
@@ -46,6 +45,7 @@ def demonstration_plans(
             continue
         golden, misses = _plans(files)
         rng.shuffle(misses)
+        right = int(per_task * right_share + rng.random())
         wrong = misses or [golden]
         plans = [golden] * right + [wrong[i % len(wrong)] for i in range(per_task - right)]
         rng.shuffle(plans)

@@ -1,8 +1,8 @@
 """The learner's configuration: TOML, then `--set a.b=value`; frozen, and nothing has a default.
 
-The sections that decide numbers (model, batch, loss, optimizer, sampling, seed, admission) are the
-recipe; its hash stands in every checkpoint and a resumed run must have the same one. The rest says
-where things are and when to stop.
+The sections that decide numbers (model, batch, loss, optimizer, schedule, sampling, seed,
+admission) are the recipe; its hash stands in every checkpoint and a resumed run must have the same
+one. The rest says where things are and when to stop.
 """
 
 import re
@@ -21,7 +21,7 @@ from pydantic import (
 from learner.algorithm.recipe import Algorithm
 from learner.config_file import Section, load_as
 from learner.control import PREFIX
-from learner.model_config import Layout, Model, Optimizer
+from learner.model_config import Layout, Model, Optimizer, Schedule
 
 
 class Run(Section):
@@ -131,6 +131,7 @@ class Config(Section):
     admission: Admission
     algorithm: Algorithm
     optimizer: Optimizer
+    schedule: Schedule
     sampling: Sampling
     stream: Stream
     gateway: Gateway
@@ -185,12 +186,21 @@ class Config(Section):
             "model": {key: parts["model"][key] for key in ("dtype", "zero_stage", "max_tokens")},
             "publish_every": parts["publish"]["every"],
             **{name: parts[name] for name in ("batch", "admission", "algorithm", "optimizer")},
+            "schedule": parts["schedule"] | self._length(),
             "sampling": parts["sampling"],
             **({"control": parts["control"]} if self.control else {}),
         }
 
+    def _length(self) -> dict[str, int]:
+        """A constant rate does not know when the run ends, so such a run may go on for longer."""
+        return {} if self.schedule.kind == "constant" else {"updates": self.run.updates}
+
     def recipe_hash(self) -> str:
         return content_hash(self.recipe())
+
+    def learning_rate(self, update: int) -> float:
+        """Of one update, counted from 0."""
+        return self.schedule.rate(self.optimizer.lr, update, self.run.updates)
 
     def described(self) -> str:
         """The resolved recipe for people: its hash, then a line for each section."""

@@ -120,11 +120,14 @@ class TrainerEngine:
         # DeepSpeed averages over data-parallel ranks; our denominator is global already.
         self._deepspeed.backward(loss * self.ranks, scale_wrt_gas=False)
 
-    def step(self) -> float:
-        """Reduce, clip, move the optimizer, clear the gradients; returns the norm before clipping.
+    def step(self, rate: float) -> float:
+        """Reduce, clip, move the optimizer at that learning rate, clear the gradients; returns the
+        norm before clipping.
 
         Raises LearnerError when the norm is not finite; then nothing may be kept of the model.
         """
+        for group in self._deepspeed.optimizer.param_groups:
+            group["lr"] = rate
         self._deepspeed.step()
         norm = self._deepspeed.get_global_grad_norm() if self.settings.zero_stage else self._norm
         norm = float(norm)
@@ -134,10 +137,6 @@ class TrainerEngine:
                 hint="look at the last batch's log-probabilities and at the learning rate",
             )
         return norm
-
-    def set_learning_rate(self, rate: float) -> None:
-        for group in self._deepspeed.optimizer.param_groups:
-            group["lr"] = rate
 
     @torch.no_grad()
     def probe(self, token_ids: Sequence[int]) -> list[float]:

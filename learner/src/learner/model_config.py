@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from learner.config_file import Section
+from learner.schedule import share
 
 
 class Model(Section):
@@ -66,3 +67,16 @@ class Optimizer(Section):
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError("betas must lie in [0, 1)")
         return self
+
+
+class Schedule(Section):
+    """Learning rate over the run: a linear rise to optimizer.lr, then as `kind` says."""
+
+    kind: Literal["constant", "linear", "cosine"]
+    """linear and cosine end at zero, so the run's length is a part of its recipe."""
+    warmup_steps: int = Field(ge=0)
+    """Optimizer steps until the peak; Adam's first steps are its largest."""
+
+    def rate(self, peak: float, step: int, steps: int) -> float:
+        """The learning rate of one of `steps`, counted from 0; see schedule.py."""
+        return peak * share(self.kind, step, steps=steps, warmup=self.warmup_steps)

@@ -21,9 +21,11 @@ def record(
     batch: Batch,
     result: PassResult,
     grad_norm: float,
+    rate: float,
     seconds: dict[str, float],
 ) -> dict[str, Any]:
-    """`version` is the learner's before the step; `seconds` by phase, publish and checkpoint being
+    """`version` is the learner's before the step, `rate` its learning rate, 0 where the optimizer
+    did not move; `seconds` by phase, publish and checkpoint being
     those since the line before."""
     staleness = [version - group.oldest_version() for group in taken]
     return {
@@ -44,6 +46,7 @@ def record(
         "staleness_max": max(staleness),
         "mismatch_gap": result.mismatch_gap,
         "grad_norm": grad_norm,
+        "lr": rate,
         "memory_bytes": memory_bytes(),
         "seconds": {name: round(value, 4) for name, value in sorted(seconds.items())},
         **result.figures,

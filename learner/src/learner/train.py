@@ -161,7 +161,7 @@ class Trainer:
         started, norm = time.monotonic(), 0.0
         if batch.has_signal:
             with self.metrics.at("optimizer"):
-                norm = self.trainee.step()
+                norm = self.trainee.step(progress.update)
             progress.unpublished_steps += 1
         self.metrics.phase("optimizer", time.monotonic() - started)
         for entry, group in taken:
@@ -175,6 +175,7 @@ class Trainer:
             batch=batch,
             result=result,
             grad_norm=norm,
+            rate=self.config.learning_rate(progress.update - 1) if batch.has_signal else 0.0,
             seconds=self.metrics.taken_seconds(),
         )
         self.metrics.step(line)

@@ -47,9 +47,10 @@ class Trainee:
             reference=self._reference,
         )
 
-    def step(self) -> float:
-        """Move the optimizer; the gradient norm before clipping."""
-        return self.engine.step()
+    def step(self, update: int) -> float:
+        """Move the optimizer at the rate of that update, counted from 0; the gradient norm before
+        clipping."""
+        return self.engine.step(self.config.learning_rate(update))
 
     def probe(self, token_ids: Sequence[int]) -> list[float]:
         return self.engine.probe(token_ids)
@@ -89,10 +90,10 @@ class LeadingTrainee(Trainee):
             _tell("forward_backward", facts, line_wire.to_arrays(work.lines))
             return super().forward_backward(work, current_version)
 
-    def step(self) -> float:
+    def step(self, update: int) -> float:
         with process_group.attributed():
-            _tell("step")
-            return super().step()
+            _tell("step", {"update": update})
+            return super().step(update)
 
     def probe(self, token_ids: Sequence[int]) -> list[float]:
         with process_group.attributed():
@@ -148,13 +149,14 @@ def follow(trainee: Trainee) -> None:
                 trainee.forward_backward(work, facts["version"])
             elif call.name == "probe":
                 trainee.probe(facts["token_ids"])
+            elif call.name == "step":
+                trainee.step(facts["update"])
             elif call.name == "save":
                 trainee.save(Path(facts["folder"]), facts={}, keep=1)
             elif call.name == "load":
                 trainee.load(Path(facts["folder"]), facts["recipe_hash"])
             else:
                 {
-                    "step": trainee.step,
                     "weights": trainee.weights,
                     "still_waiting": trainee.still_waiting,
                 }[call.name]()

@@ -105,8 +105,17 @@ def test_the_recipe_hash_changes_with_the_recipe_and_not_with_places():
         "sampling.top_k=10",
         "seed=1",
         "optimizer.lr=1e-5",
+        "schedule.warmup_steps=3",
     ):
         assert load(TINY, [override]).recipe_hash() != plain
+
+
+def test_a_rate_that_falls_to_the_end_makes_the_end_a_part_of_the_recipe():
+    falling = ["schedule.kind=linear", "schedule.warmup_steps=2", "run.updates=10"]
+    config = load(TINY, falling)
+    assert config.recipe_hash() != load(TINY, [*falling, "run.updates=11"]).recipe_hash()
+    rates = [config.learning_rate(update) / config.optimizer.lr for update in (0, 1, 2, 6, 9)]
+    assert rates == pytest.approx([0.5, 1.0, 1.0, 0.5, 0.125])
 
 
 def test_an_override_may_hold_text_numbers_and_lists():

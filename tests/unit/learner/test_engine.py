@@ -72,7 +72,7 @@ def test_ten_updates_give_the_committed_losses(trainee: Trainee, scored):
         result = gradients(trainee, batch, 0 if index == 0 else None)
         if index == 0:
             assert result.mismatch_gap < 1e-5
-        lines.append((result.loss, trainee.step()))
+        lines.append((result.loss, trainee.step(index)))
     text = "".join(f"{loss:.6e} {norm:.6e}\n" for loss, norm in lines)
     if os.environ.get("REWRITE_GOLDEN"):
         GOLDEN.write_text("# loss, gradient norm before clipping; one update a line\n" + text)
@@ -88,13 +88,26 @@ def test_one_step_is_the_textbook_adamw_on_the_clipped_gradient(trainee: Trainee
     before = weights(trainee)
     gradients(trainee, batch)
     gradient = torch.cat([p.grad.flatten().clone() for p in trainee.engine.model.parameters()])  # pyright: ignore
-    norm = trainee.step()
+    norm = trainee.step(0)
     assert norm == pytest.approx(float(gradient.double().norm()), rel=1e-5)
     clipped = gradient * min(1.0, 1.0 / norm)
     # First step of Adam: both bias corrections cancel, so m/(√v + ε) = g/(|g| + ε).
     expected = before - 1e-3 * clipped / (clipped.abs() + 1e-8)
     assert torch.allclose(weights(trainee), expected, rtol=0, atol=2e-6)
     assert all(p.grad is None or not p.grad.any() for p in trainee.engine.model.parameters())
+
+
+def test_a_warmed_up_run_begins_with_a_share_of_the_rate(model: Path, scored):
+    batch = make_batch([scored(1, REWARDS[0])], RECIPE)
+    moved = []
+    for warmup in (0, 4):
+        overrides = [f"model.path={model}", f"schedule.warmup_steps={warmup}"]
+        trainee = Trainee(load(CONFIG, overrides))
+        before = weights(trainee)
+        gradients(trainee, batch)
+        trainee.step(0)
+        moved.append(float((weights(trainee) - before).abs().max()))
+    assert moved[1] == pytest.approx(moved[0] / 4, rel=1e-2)
 
 
 def test_a_batch_without_a_signal_makes_no_gradient(trainee: Trainee, scored):
@@ -113,7 +126,7 @@ def test_a_gradient_that_is_not_finite_leaves_the_model_as_it_was(trainee: Train
     gradients(trainee, make_batch([scored(5, REWARDS[0])], RECIPE))
     next(trainee.engine.model.parameters()).grad.fill_(float("nan"))  # pyright: ignore
     with pytest.raises(LearnerError, match="the gradient norm is nan"):
-        trainee.step()
+        trainee.step(0)
     assert torch.equal(weights(trainee), before)
 
 

@@ -69,6 +69,10 @@ class Train(Part):
     groups_per_update: int
     group_size: int
     lr: float
+    """At its highest: it rises over the first `warmup` updates and falls to the end."""
+    warmup: int
+    """Without a rise, Adam's first steps move every weight by the whole rate and cost what the
+    warm start taught."""
     staleness: int
     max_replacements: int
 
@@ -123,35 +127,36 @@ class DemoRecipe(Recipe):
                 "control": control,
                 "domain": DOMAIN,
                 "content": domains_hash(domains / DOMAIN),
-                "train_tasks_of_a_workflow": 16 if share >= 0.5 else 6,
+                "train_tasks_of_a_workflow": 20 if share >= 0.5 else 6,
                 "learner": str(learner),
                 "learner_content": bytes_hash(learner.read_bytes()),
                 "max_tokens": 1024,
                 "concurrency": 64,
                 "first_model": {"vocabulary": VOCABULARY, "copying_steps": 300},
                 "demonstrations": {
-                    "per_task": 5 if share >= 0.5 else 8,
+                    "per_task": 2,
                     "right_share": 0.6,
-                    "copies": 4,
+                    "copies": 9,
                 },
                 "warm_start": {
-                    "steps": _at_least(20, 500 * share),
+                    "steps": _at_least(20, 540 * share),
                     "batch": 32 if share >= 0.5 else 8,
                     "lr": 1e-3,
                 },
                 "probe": {
                     "tasks": 0,
-                    "minimum": 4,
-                    "cap": 5 if share >= 0.5 else 8,
+                    "minimum": 3,
+                    "cap": 4 if share >= 0.5 else 8,
                     "at_once": 4,
                     "worth": 400.0,
                 },
                 "evaluation": {"tasks": 0 if share >= 0.5 else 16, "k": 8 if share >= 0.5 else 4},
                 "train": {
-                    "updates": _at_least(2, 26 * share),
+                    "updates": _at_least(2, 28 * share),
                     "groups_per_update": 16 if share >= 0.5 else 6,
                     "group_size": 8,
-                    "lr": 3e-4,
+                    "lr": 3.5e-4,
+                    "warmup": _at_least(1, 5 * share),
                     "staleness": 1,
                     "max_replacements": 16 if share >= 0.5 else 6,
                 },
@@ -192,6 +197,7 @@ class DemoRecipe(Recipe):
             # Groups that were delivered wait for their checkpoint.
             "stream": {"retained_groups": 5 * self.train.groups_per_update + 32},
             "optimizer": {"lr": self.train.lr},
+            "schedule": {"kind": "cosine", "warmup_steps": self.train.warmup},
             "sampling": {
                 "temperature": self.sampling.temperature,
                 "top_k": self.sampling.top_k,

@@ -108,7 +108,7 @@ def _publish_and_resume(model: Path, folder: Path) -> dict[str, Any]:
 
     def trained(engine: TrainerEngine) -> dict[str, torch.Tensor]:
         forward_backward(engine, work, case.ALGORITHM, case.LAYOUT, current_version=0)
-        engine.step()
+        engine.step(case.ADAMW.lr)
         return engine.weights()
 
     def fresh() -> TrainerEngine:

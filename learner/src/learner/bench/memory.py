@@ -21,7 +21,7 @@ def peak_extra_bytes(folder: Path, vocabulary: int) -> int:
     engine = TrainerEngine(case.settings(folder), case.LAYOUT, case.ADAMW, seed=1)
     for parameter in engine.model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    engine.step()
+    engine.step(case.ADAMW.lr)
     for parameter in engine.model.parameters():
         parameter.grad = torch.ones_like(parameter)
     lines = tuple(case.make_lines(vocabulary))

@@ -7,7 +7,7 @@ from envfarm.canonical import content_hash
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from learner.config_file import Section
-from learner.model_config import Layout, Model, Optimizer
+from learner.model_config import Layout, Model, Optimizer, Schedule
 
 
 class Run(Section):
@@ -43,14 +43,6 @@ class Data(Section):
 class Batch(Layout):
     conversations: PositiveInt
     """Per optimizer step, over all ranks."""
-
-
-class Schedule(Section):
-    """Learning rate over the run: a linear rise to optimizer.lr, then as `kind` says."""
-
-    kind: Literal["constant", "linear", "cosine"]
-    """linear and cosine end at zero."""
-    warmup_steps: int = Field(ge=0)
 
 
 class Config(Section):

@@ -26,7 +26,6 @@ from learner.sft import conversations, order
 from learner.sft.config import Config
 from learner.sft.conversations import Conversation, Corpus
 from learner.sft.progress import Progress
-from learner.sft.schedule import share
 
 SUMMARY = "summary.json"
 
@@ -62,9 +61,7 @@ def run(config: Config, stop: threading.Event) -> Path | None:
         )
     batches = order.batches(corpus.folders, config.seed, config.batch.conversations, first)
     for number, batch in enumerate(islice(batches, steps - first), first):
-        rate = config.optimizer.lr * share(
-            config.schedule.kind, number, steps=steps, warmup=config.schedule.warmup_steps
-        )
+        rate = config.schedule.rate(config.optimizer.lr, number, steps)
         facts = _step(engine, config, batch, rate)
         if progress is not None:
             progress.step({"step": number + 1, "lr": rate, **facts})
@@ -111,8 +108,7 @@ def _step(
         ranks=engine.ranks,
     )
     loss = sum(_backward(engine, part) for part in parts[process_group.rank()])
-    engine.set_learning_rate(rate)
-    norm = engine.step()
+    norm = engine.step(rate)
     tokens = sum(map(len, lines))
     positions = sum(part.token_ids.numel() for share in parts for part in share)
     return {

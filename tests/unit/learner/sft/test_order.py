@@ -6,9 +6,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from learner.schedule import share
 from learner.sft import order
 from learner.sft.conversations import Conversation, Folder
-from learner.sft.schedule import share
 
 
 def folder(name: str, count: int, weight: float) -> Folder:

@@ -1,4 +1,7 @@
-"""The learning rate of a step, as a share of the peak.
+"""The learning rate of an optimizer step, as a share of the peak.
+
+A rise matters for few and noisy updates: Adam's first steps move every weight by the whole rate,
+whatever the gradient's size, and later ones by a fraction of it.
 
 rise     (s + 1) / warmup                       for the first `warmup` steps
 linear   (S − s) / (S − warmup)
