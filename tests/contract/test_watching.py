@@ -1,9 +1,11 @@
 """Dashboards and alerts ask for what the registry has, by its labels; generated files are current."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -11,6 +13,7 @@ from envfarm.metrics import BY_NAME, METRICS
 
 from envfarm_watch import grafana, reference
 from envfarm_watch.boards import BOARDS
+from envfarm_watch.panel import Unit
 
 ROOT = Path(__file__).parents[2]
 ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())["groups"][0]["rules"]
@@ -69,6 +72,14 @@ def test_titles_within_a_board_are_unique_and_every_panel_says_what_it_answers(u
     panels = [panel for board, panel in PANELS if board == uid]
     assert len({panel.title for panel in panels}) == len(panels)
     assert all(panel.question.endswith(".") and len(panel.question) > 20 for panel in panels)
+
+
+def test_every_unit_is_one_of_grafana_and_every_panel_of_a_dashboard_has_one():
+    assert set(grafana.GRAFANA_UNITS) == set(get_args(Unit))
+    for path in (ROOT / "deploy/grafana/dashboards").glob("*.json"):
+        for panel in json.loads(path.read_text())["panels"]:
+            if panel["type"] != "row":
+                assert panel["description"] and panel["fieldConfig"]["defaults"]["unit"], path
 
 
 def test_board_ids_are_unique():

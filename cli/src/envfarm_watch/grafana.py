@@ -26,8 +26,25 @@ GRAFANA_UNITS: dict[Unit, str] = {
     "seconds": "s",
     "share": "percentunit",
     "bytes": "bytes",
+    "episodes": "suffix: episodes",
+    "groups": "suffix: groups",
+    "slots": "suffix: slots",
+    "attempts": "suffix: attempts",
+    "requests": "suffix: requests",
+    "waiting": "suffix: waiting",
+    "databases": "suffix: databases",
+    "connections": "suffix: connections",
+    "processes": "suffix: processes",
+    "cores": "suffix: cores",
+    "files": "suffix: files",
+    "nats": "suffix: nats",
+    "version": "prefix:version ",
+    "versions": "suffix: versions",
+    "reward": "none",
+    "ratio": "none",
+    "norm": "none",
 }
-"""Units without an entry are plain numbers."""
+"""Every unit; `none` is Grafana's word for a number without a dimension."""
 
 
 def to_json(board: Board) -> str:
@@ -70,7 +87,7 @@ def _panel(panel: Panel) -> timeseries.Panel | stat.Panel:
                 common.StackingConfig().mode(models.StackingMode.NORMAL).group("A")
             )
     drawn = drawn.title(panel.title).description(panel.question).datasource(SOURCE)
-    drawn = drawn.unit(GRAFANA_UNITS.get(panel.unit, "none")).span(panel.width).height(HEIGHT)
+    drawn = drawn.unit(GRAFANA_UNITS[panel.unit]).span(panel.width).height(HEIGHT)
     if panel.unit == "share":
         drawn = drawn.min(0)
     for letter, query in zip(string.ascii_uppercase, panel.queries, strict=False):

@@ -10,7 +10,7 @@ REQUESTS = Row(
             title="Running and waiting",
             question="Requests inside each engine. None running while attempts run means that the"
             " attempts wait for something else.",
-            unit="count",
+            unit="requests",
             queries=(
                 Query("vllm:num_requests_running", "{{instance}} running"),
                 Query("vllm:num_requests_waiting", "{{instance}} waiting"),

@@ -53,7 +53,7 @@ LIFE = Row(
             title="Leaked databases",
             question="Databases without an owner that a sweep found and dropped since the process"
             " started. More than none is worth a look; growth is an alert.",
-            unit="slots",
+            unit="databases",
             queries=(Query(total("slots_leaked_total"), "leaked"),),
         ),
     ),
@@ -100,7 +100,7 @@ SLOTS = Row(
             title="Postgres: connections",
             question="Client connections of the Postgres under the episodes, by state. Each slot"
             " holds one; growth while no episode runs is a leak.",
-            unit="count",
+            unit="connections",
             kind="stacked",
             queries=(Query(total("postgres_connections", "state"), "{{state}}"),),
         ),
@@ -108,13 +108,13 @@ SLOTS = Row(
             title="Postgres: databases",
             question="All of them: templates, slots, and those on their way out. It follows live"
             " episodes and ready slots.",
-            unit="count",
+            unit="databases",
             queries=(Query(total("postgres_databases"), "databases"),),
         ),
         Panel(
             title="Processes that answer",
             question="Scrape targets by service that answered the last scrape.",
-            unit="count",
+            unit="processes",
             queries=(Query("sum by (job) (up)", "{{job}}"),),
         ),
         Panel(

@@ -17,7 +17,7 @@ ATTEMPTS = Row(
         Panel(
             title="Running attempts",
             question="All stages together; the time board shows each.",
-            unit="rollouts",
+            unit="attempts",
             queries=(Query(total("rollouts_running"), "running"),),
         ),
         Panel(
@@ -36,7 +36,7 @@ SEATS = Row(
             title="Seats for attempts",
             question="Allowed by the engines' pressure, held, and waited for: all held and many"
             " waited for means that more engines would help.",
-            unit="rollouts",
+            unit="attempts",
             queries=(Query(total("seats", "state"), "{{state}}"),),
         ),
         Panel(

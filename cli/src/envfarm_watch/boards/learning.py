@@ -108,7 +108,7 @@ TRUST = Row(
             title="Probability ratios",
             question="Quantiles of learner to engine probability over the last batch; far from one"
             " the clip decides.",
-            unit="count",
+            unit="ratio",
             queries=(Query(highest("ratio", "quantile"), "{{quantile}}"),),
         ),
         Panel(
@@ -127,7 +127,7 @@ TRUST = Row(
         Panel(
             title="Staleness of the batch",
             question="Versions between the learner's and the oldest that sampled a token of it.",
-            unit="version",
+            unit="versions",
             queries=(Query(highest("staleness_max"), "oldest"),),
         ),
         Panel(

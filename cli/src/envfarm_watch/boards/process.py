@@ -12,7 +12,7 @@ def process_row(job: str) -> Row:
             Panel(
                 title="CPU",
                 question="Cores in use by each process.",
-                unit="count",
+                unit="cores",
                 queries=(
                     Query(f"rate(process_cpu_seconds_total{where}[$window])", "{{instance}}"),
                 ),
@@ -26,7 +26,7 @@ def process_row(job: str) -> Row:
             Panel(
                 title="Open descriptors",
                 question="Flat under steady load.",
-                unit="count",
+                unit="files",
                 queries=(Query(f"process_open_fds{where}", "{{instance}}"),),
             ),
         ),

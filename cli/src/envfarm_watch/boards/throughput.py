@@ -55,7 +55,7 @@ WAITING = Row(
             title="Attempts in flight, by stage",
             question="Where the running attempts are now. A stage that fills while the others empty"
             " is the bottleneck.",
-            unit="rollouts",
+            unit="attempts",
             width=6,
             kind="stacked",
             queries=(Query(total("rollouts_running", "stage"), "{{stage}}"),),
@@ -72,7 +72,7 @@ WAITING = Row(
             title="Queues, by what is waited for",
             question="Attempts that wait for a seat, requests that wait inside the engines, groups"
             " that wait for the learner. The queue that grows stands before the bottleneck.",
-            unit="count",
+            unit="waiting",
             width=6,
             queries=(
                 Query(total("seats", where='state="waited_for"'), "seat"),

@@ -10,7 +10,7 @@ ATTEMPT = Row(
             title="Where an attempt's seconds go",
             question="Attempt-seconds spent in each stage, a second: the tallest band is where"
             " attempts live.",
-            unit="rollouts",
+            unit="attempts",
             kind="stacked",
             width=16,
             queries=(Query(rate("rollout_seconds_sum", "stage"), "{{stage}}"),),
