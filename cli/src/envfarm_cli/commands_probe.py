@@ -1,5 +1,6 @@
 """`envfarm probe`: how hard is each candidate task for this policy, with as few attempts as it takes."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,6 +47,8 @@ from envfarm_cli.output import OK, Output
 from envfarm_numbers.jeffreys import BANDS
 from envfarm_numbers.probing import StoppingRule
 
+NAMED = 5
+"""Tasks without any result that are named one by one; all are in the result."""
 AtOnceOption = Annotated[
     int,
     typer.Option(
@@ -212,7 +215,11 @@ def _run(
 def _show(found: dict[str, Any], folder: Path, narration: Narration) -> None:
     shares = ", ".join(f"{band} {count}" for band, count in found["bands"].items())
     narration.say(f"{len(found['tasks'])} tasks in {found['attempts']} attempts: {shares}")
+    reasons = Counter(task["stopped"] for task in found["tasks"])
+    ended = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+    narration.say(f"why they ended: {ended}")
     unrewarded = [task["task_id"] for task in found["tasks"] if not task["clean"]]
     if unrewarded:
-        narration.say(f"no attempt with a reward: {', '.join(unrewarded[:5])}")
+        more = f" and {len(unrewarded) - NAMED} more" if len(unrewarded) > NAMED else ""
+        narration.say(f"no attempt with a reward: {', '.join(unrewarded[:NAMED])}{more}")
     narration.note(f"look next at {folder}/attempts.jsonl; `envfarm select` chooses from it")
