@@ -20,12 +20,15 @@ from envfarm_cli.commands_select import select_
 from envfarm_cli.commands_sft import sft_
 from envfarm_cli.commands_stack import down, status, up
 from envfarm_cli.commands_suite import app as suite_app
+from envfarm_cli.commands_task_new import new, schema_
 from envfarm_cli.commands_task_quality import lint_, similar, stats
+from envfarm_cli.commands_task_trials import baselines, play
 from envfarm_cli.commands_tasks import app as tasks_app
 from envfarm_cli.commands_top import top
 from envfarm_cli.commands_train import train_
 from envfarm_cli.commands_verdict import app as verdict_app
 from envfarm_cli.commands_watch import watch
+from envfarm_cli.commands_world import app as world_app
 from envfarm_cli.doctor import doctor
 from envfarm_cli.output import EXIT_CODES
 
@@ -52,7 +55,15 @@ app.command("train", epilog=EXIT_CODES)(train_)
 app.command("select", epilog=EXIT_CODES)(select_)
 app.command("compare", epilog=EXIT_CODES)(compare_)
 app.command("report", epilog=EXIT_CODES)(report_)
-for _name, _command in (("lint", lint_), ("stats", stats), ("similar", similar)):
+for _name, _command in (
+    ("new", new),
+    ("schema", schema_),
+    ("lint", lint_),
+    ("stats", stats),
+    ("similar", similar),
+    ("baselines", baselines),
+    ("play", play),
+):
     tasks_app.command(_name, epilog=EXIT_CODES)(_command)
 app.add_typer(suite_app, name="suite")
 app.add_typer(tasks_app, name="tasks")
@@ -62,6 +73,7 @@ app.add_typer(bench_app, name="bench")
 app.add_typer(checkpoint_app, name="checkpoint")
 app.add_typer(episode_app, name="episode")
 app.add_typer(verdict_app, name="verdict")
+app.add_typer(world_app, name="world")
 
 
 def run(arguments: list[str]) -> int:

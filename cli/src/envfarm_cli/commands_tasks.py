@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from envfarm_cli import service_specs
-from envfarm_cli.children import ChildSet
+from envfarm_cli.authoring.server_apart import server_apart
 from envfarm_cli.commands_stack import (
     DEFAULT_DOMAINS,
     DEFAULT_STATE,
@@ -19,9 +18,7 @@ from envfarm_cli.commands_stack import (
 from envfarm_cli.domain_files import TaskFiles, find_task, find_tasks, read_yaml
 from envfarm_cli.failure import BadInput
 from envfarm_cli.output import EXIT_CODES, FAILED, OK, Output, plain
-from envfarm_cli.proofs import Proofs, prove
-from envfarm_cli.service_specs import StackOptions
-from envfarm_cli.state_apart import state_apart
+from envfarm_cli.proofs import ProofChoice, Proofs, prove
 from envfarm_cli.state_dir import StateDir
 
 app = typer.Typer(
@@ -31,7 +28,14 @@ app = typer.Typer(
     epilog=EXIT_CODES,
 )
 DomainOption = Annotated[str, typer.Option("--domain", help="Only tasks of this domain.")]
-START_SECONDS = 90
+StandInJudgeOption = Annotated[
+    bool,
+    typer.Option(
+        "--stand-in-judge",
+        help="Rubrics are answered without a model: as expected for golden replies, and the "
+        "opposite for any other text.",
+    ),
+]
 
 
 @app.command("list", epilog=EXIT_CODES)
@@ -97,6 +101,7 @@ def validate(
     jobs: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Episodes at once; 8 suit two cores.")
     ] = None,
+    stand_in_judge: StandInJudgeOption = False,
     domains: DomainsOption = DEFAULT_DOMAINS,
     state_dir: StateDirOption = DEFAULT_STATE,
     json: JsonOption = False,
@@ -121,9 +126,15 @@ def validate(
     for found in files:
         for path in (found.public, found.user, found.private):
             read_yaml(path)
-    proofs = _prove_apart(StateDir(state_dir), domains.absolute(), domain, chosen, jobs, out)
+    choice = ProofChoice(domain=domain, tasks=chosen, jobs=jobs, stand_in_judge=stand_in_judge)
+    proofs = _prove_apart(StateDir(state_dir), domains, files, choice, out)
     for name, reason in proofs.failures:
         out.say(f"[red]✗[/red] {plain(name)}: {plain(reason)}")
+    for idle in proofs.idle_checks:
+        text = f"{idle['task']}: no wrong run fails the check {idle['check']!r}"
+        out.say(f"[yellow]![/yellow] {plain(text)}")
+    for name, count in proofs.few_mutants.items():
+        out.say(f"[yellow]![/yellow] {plain(name)}: only {count} mutants; declare more near misses")
     _show_kinds(proofs, out)
     out.say(
         f"{proofs.passed} of {proofs.tasks} tasks proved, {proofs.mutants_killed} of"
@@ -149,37 +160,32 @@ def _show_kinds(proofs: Proofs, out: Output) -> None:
 
 
 def _prove_apart(
-    state: StateDir, domains: Path, domain: str, tasks: list[str], jobs: int | None, out: Output
+    state: StateDir,
+    domains: Path,
+    files: list[TaskFiles],
+    choice: ProofChoice,
+    out: Output,
 ) -> Proofs:
-    with state_apart(state, "validate") as apart:
-        with out.console.status("starting an env-server") as progress, ChildSet() as children:
-            spec = service_specs.env_server(apart, StackOptions(domains=domains))
-            server = children.start(
-                spec.name,
-                spec.argv,
-                env=spec.env,
-                log=apart.log(spec.name),
-                ready_file=apart.ready(spec.name),
-            )
-            address = children.wait_ready(server, START_SECONDS)["grpc"]
-            progress.update("proving")
+    only = sorted({found.domain for found in files})
+    with (
+        server_apart(state, "validate", domains, out, only=only) as server,
+        out.console.status("proving") as progress,
+    ):
 
-            def on_line(line: str) -> None:
-                count, _, told = line.partition(" ")
-                progress.update(f"proving {plain(count)}")
-                if told.endswith(": proved"):
-                    out.say(f"[green]✓[/green] {plain(told.removesuffix(': proved'))}")
+        def on_line(line: str) -> None:
+            count, _, told = line.partition(" ")
+            progress.update(f"proving {plain(count)}")
+            if told.endswith(": proved"):
+                out.say(f"[green]✓[/green] {plain(told.removesuffix(': proved'))}")
 
-            return prove(
-                children,
-                apart,
-                domains=domains,
-                env_server=address,
-                domain=domain,
-                tasks=tasks,
-                jobs=jobs,
-                on_line=on_line,
-            )
+        return prove(
+            server.children,
+            server.state,
+            domains=server.domains,
+            env_server=server.grpc,
+            choice=choice,
+            on_line=on_line,
+        )
 
 
 def _public(files: TaskFiles) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,8 +30,29 @@ class Proofs:
     """Kind of mutant → {"mutants", "killed"}."""
     no_mutants: int = 0
     """Runs of the catalogue that proved to be as right as the golden one."""
+    idle_checks: list[dict[str, str]] = field(default_factory=list)
+    """{"task", "check"}: checks that no wrong run failed."""
+    few_mutants: dict[str, int] = field(default_factory=dict)
+    """Tasks whose mutants are too few to prove much, and how many they have."""
     episodes: int = 0
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofChoice:
+    """Which tasks are proved, and how."""
+
+    domain: str = ""
+    """Only of this domain; empty means all."""
+    tasks: Sequence[str] = ()
+    """Only these; empty means all."""
+    jobs: int | None = None
+    """Episodes at once; None takes what suits two cores."""
+    stand_in_judge: bool = False
+    """Whether rubrics are answered without a model."""
+
+
+ALL = ProofChoice()
 
 
 def prove(
@@ -40,15 +61,14 @@ def prove(
     *,
     domains: Path,
     env_server: str,
-    domain: str = "",
-    tasks: list[str] | None = None,
-    jobs: int | None = None,
+    choice: ProofChoice = ALL,
     on_line: Callable[[str], None] | None = None,
     tick: Callable[[], None] | None = None,
 ) -> Proofs:
     """Run the proofs; `on_line` gets one line per task. ChildFailed when they could not be run."""
-    spec = service_specs.ingest(state, domains, env_server, domain, tasks or [])
-    argv = [*spec.argv, *(["--jobs", str(jobs)] if jobs else [])]
+    spec = service_specs.ingest(state, domains, env_server, choice.domain, list(choice.tasks))
+    argv = [*spec.argv, *(["--jobs", str(choice.jobs)] if choice.jobs else [])]
+    argv += ["--stand-in-judge"] if choice.stand_in_judge else []
     log = state.log("proofs")
     child = children.start(spec.name, argv, env=spec.env, log=log, cwd=state.path)
     seen = 0

@@ -15,7 +15,7 @@ from envfarm_cli.children import Child, ChildSet, died
 from envfarm_cli.failure import ChildFailed, Failure
 from envfarm_cli.learner_config import Overrides, merge, write_config
 from envfarm_cli.process_table import Identity, boot_id, identify
-from envfarm_cli.proofs import Proofs, is_proved, prove, remember_proof
+from envfarm_cli.proofs import ProofChoice, Proofs, is_proved, prove, remember_proof
 from envfarm_cli.script_file import write_script
 from envfarm_cli.service_specs import Spec, StackOptions
 from envfarm_cli.state_dir import ProcessRecord, StackState, StateDir
@@ -132,8 +132,7 @@ class Stack:
             self.state,
             domains=self.options.domains,
             env_server=self.address("env-server", "grpc"),
-            domain=domain,
-            tasks=tasks,
+            choice=ProofChoice(domain=domain, tasks=tasks or ()),
             on_line=on_line,
             tick=self.fail_when_one_died,
         )

@@ -8,9 +8,17 @@ from typing import Any
 import pytest
 import yaml
 
+from env_server.toolkit import READ, WRITE, Call, build_tool
+from envfarm_cli.authoring.domain_facts import DomainFacts
 from envfarm_cli.authoring.lint import lint
 from envfarm_cli.authoring.task_shares import shares
-from envfarm_cli.authoring.task_text import TaskText, jaccard, masked_words, similar_pairs
+from envfarm_cli.authoring.task_text import (
+    TaskText,
+    frequent_skeletons,
+    jaccard,
+    masked_words,
+    similar_pairs,
+)
 from envfarm_cli.main import main
 
 PUBLIC = {
@@ -61,6 +69,9 @@ def with_check(**check: Any) -> dict[str, dict[str, Any]]:
     }
 
 
+JUDGES = ("error", "context_judges")
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -83,6 +94,15 @@ def with_check(**check: Any) -> dict[str, dict[str, Any]]:
         ({"public": {"limits": {"max_tool_calls": 1}}}, ("error", "limit_too_low")),
         ({"public": {"opening": "Call issue_refund."}}, ("warning", "opening_tells")),
         ({"user": {"context": "You are owed 12.50."}}, ("warning", "amount_in_context")),
+        (with_check(kind="sql", query="SELECT now() > 'x'", expect=True), ("error", "cannot_fail")),
+        (with_check(kind="reply", contains_all=["O-2"]), ("error", "reply_fails")),
+        ({"user": {"context": "You want it all, and the agent must refuse."}}, JUDGES),
+        ({"user": {"context": "The right answer is no."}}, JUDGES),
+        ({"public": {"opening": "FILL IN: the first message"}}, ("error", "unfinished")),
+        (
+            {"user": {"context": "Tell it to call issue_refund for you."}},
+            ("warning", "opening_tells"),
+        ),
         ({"private": {"near_misses": []}}, ("warning", "no_near_miss")),
         ({"user": {"context": " "}}, ("warning", "user_has_no_words")),
     ],
@@ -103,6 +123,89 @@ def test_each_mistake_is_found_and_nothing_else(change: dict, code: tuple[str, s
 )
 def test_what_can_fail_or_was_said_by_the_user_is_no_mistake(change: dict):
     assert codes(change) == []
+
+
+async def get_order(call: Call, order_id: str) -> dict:
+    """Show an order."""
+    return {}
+
+
+async def issue_refund(call: Call, order_id: str, amount: float, note: str = "") -> dict:
+    """Refund."""
+    return {}
+
+
+SHOP = DomainFacts(
+    {"get_order": build_tool(READ, get_order), "issue_refund": build_tool(WRITE, issue_refund)},
+    "Refund what is broken.",
+    "INSERT INTO orders VALUES ('O-1', 'Ada'), ('O-2', 'Bo');",
+)
+
+
+def golden(*calls: dict[str, Any], reply: str = "O-1 is refunded.") -> dict[str, Any]:
+    return {"private": {"golden": {"actions": list(calls), "reply": reply}}}
+
+
+def refund(**arguments: Any) -> dict[str, Any]:
+    return {"tool": "issue_refund", "arguments": {"order_id": "O-1", "amount": 1.0, **arguments}}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (golden({"tool": "pay_out", "arguments": {}}), "unknown_tool"),
+        (golden({"tool": "get_order", "arguments": {"order": "O-1"}}), "bad_arguments"),
+        (golden(refund(amount="much")), "bad_arguments"),
+        (golden(refund(note="because it arrived broken")), "ambiguous_goal"),
+        (golden(refund(order_id="X-99")), "unreachable_value"),
+        ({**golden(refund(order_id="O-9")), "user": {"context": "It is O-9."}}, "leaks_made_id"),
+        ({"private": {"extra_write": {"tool": "burn", "arguments": {}}}}, "unknown_tool"),
+        (
+            {
+                "private": {
+                    "near_misses": [
+                        {"name": "late", "actions": [{"tool": "get_order", "arguments": {}}]}
+                    ]
+                }
+            },
+            "bad_arguments",
+        ),
+    ],
+)
+def test_an_end_that_cannot_be_reached_is_found_with_the_world(change: dict, code: str):
+    found = [finding.code for finding in lint([task(change)], {"shop": SHOP})]
+    assert found == [code]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        golden(refund(order_id="O-3")),
+        golden(refund(note="Ada wants the lamp")) | {"user": {"context": "Ada wants the lamp."}},
+        {
+            "private": {
+                **golden(refund(note="because it arrived broken"))["private"],
+                "checks": [{"name": "end", "kind": "state", "unstable": ["refunds.note"]}],
+            }
+        },
+        golden(refund(note="2026-03-04")),
+    ],
+)
+def test_what_an_agent_can_know_is_no_mistake(change: dict):
+    assert lint([task(change)], {"shop": SHOP}) == []
+
+
+def test_the_same_words_with_two_right_ends_are_ambiguous():
+    other = task(golden(refund(amount=2.0)), "shop/b")
+    assert [f.code for f in lint([task(), other, task(name="shop/c")])] == ["ambiguous_goal"]
+
+
+def test_a_call_skeleton_that_is_too_frequent_is_named():
+    tasks = [task(name=f"shop/{n}") for n in range(3)]
+    skeleton = ("get_order", "issue_refund")
+    assert frequent_skeletons(tasks, 2) == [("shop", skeleton, 3)]
+    assert frequent_skeletons(tasks, 3) == []
 
 
 def test_names_numbers_dates_and_addresses_are_masked():

@@ -1,6 +1,7 @@
 """A task as its author wrote it, and its opening with names, numbers and dates masked."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,6 +75,15 @@ def masked_words(text: str) -> frozenset[str]:
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     """Shared words by all words of two texts; 1 for two empty ones."""
     return len(one & other) / len(one | other) if one | other else 1.0
+
+
+def frequent_skeletons(
+    tasks: Sequence[TaskText], most: int
+) -> list[tuple[str, tuple[str, ...], int]]:
+    """Domain, call skeleton and number of tasks of those that occur more than `most` times."""
+    counted = Counter((task.domain, task.skeleton) for task in tasks)
+    found = [(domain, skeleton, count) for (domain, skeleton), count in counted.items()]
+    return sorted((item for item in found if item[2] > most), key=lambda item: (-item[2], item))
 
 
 def similar_pairs(tasks: Sequence[TaskText], least: float) -> list[tuple[float, str, str]]:

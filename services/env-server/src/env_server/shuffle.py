@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envfarm.canonical import canonical_json
-from psycopg import AsyncConnection, sql
+from psycopg import sql
 
 from env_server import tool_call
 from env_server.cluster import Cluster
@@ -41,8 +41,7 @@ async def obstacle(cluster: Cluster, template: Template) -> str:
         shuffled = await cluster.clone(template)
         try:
             for order in _ORDERS:
-                async with cluster.keepers.of(shuffled) as keeper:
-                    await _shuffle(keeper, template, order)
+                await reorder(cluster, shuffled, order)
                 for tool in tools:
                     if reason := await _differs(tool, template, plain, shuffled):
                         return reason
@@ -53,10 +52,10 @@ async def obstacle(cluster: Cluster, template: Template) -> str:
     return ""
 
 
-async def _shuffle(conn: AsyncConnection[Any], template: Template, order: str) -> None:
-    """Write every table anew in another order; content stays as it is."""
+async def reorder(cluster: Cluster, slot: Slot, order: str = _ORDERS[0]) -> None:
+    """Write every table of a slot anew in another order; content stays as it is."""
     parts: list[sql.Composable] = [sql.SQL("BEGIN; SET LOCAL session_replication_role = replica")]
-    for table in template.tables:
+    for table in slot.template.tables:
         columns = sql.SQL(", ").join(map(sql.Identifier, table.stored))
         parts.append(
             made_sql(
@@ -67,7 +66,8 @@ async def _shuffle(conn: AsyncConnection[Any], template: Template, order: str) -
             ).format(t=sql.Identifier(table.name), c=columns)
         )
     parts.append(sql.SQL("COMMIT"))
-    await conn.execute(sql.SQL(";\n").join(parts), prepare=False)
+    async with cluster.keepers.of(slot) as keeper:
+        await keeper.execute(sql.SQL(";\n").join(parts), prepare=False)
 
 
 async def _differs(tool: Tool, template: Template, plain: Slot, shuffled: Slot) -> str:

@@ -32,7 +32,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 class Strict(BaseModel):
     """Unknown keys are refused, values are never converted, instances never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
 
 
 class AllowedRows(Strict):

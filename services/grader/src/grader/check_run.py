@@ -78,7 +78,7 @@ def make_judge(settings: EvidenceSettings) -> Judge | None:
     )
 
 
-def make_runner(checkset: Checkset, judge: Judge | None) -> CheckRunner:
+def make_runner(checkset: Checkset, judge: Asked | None) -> CheckRunner:
     """A runner that can run every check of the set; ConfigError at start-up when it could not."""
     kinds: dict[str, str] = {}
     for task_id in checkset.task_ids():

@@ -26,6 +26,7 @@ from grader.checkset import CheckFile, Checkset, load_checkset
 from grader.evidence_client import EvidenceClient
 from grader.fresh_run import FreshRuns
 from grader.golden import GoldenStore
+from grader.judge.stand_in import StandInJudge
 from grader.proof.prover import Prover, TaskProof
 from grader.proof.report import Report, combine
 from grader.settings import IngestSettings
@@ -43,6 +44,7 @@ async def prove_tasks(
     *,
     at_once: int = EPISODES_AT_ONCE,
     is_whole: bool = True,
+    stand_in_judge: bool = False,
 ) -> Report:
     """Prove the tasks, `at_once` episodes at a time. What is wrong with a task is its failure; an
     env-server or a judge that cannot be reached ends the job with GraderError."""
@@ -52,7 +54,7 @@ async def prove_tasks(
         f"dns:///{config.env_server}", config.infra_token.get_secret_value()
     )
     source = EvidenceClient(config.evidence_token.get_secret_value(), timeout)
-    judge = make_judge(config)
+    judge = None if stand_in_judge else make_judge(config)
     try:
         runs = FreshRuns(channel, metadata, timeout, at_once)
         prover = Prover(
@@ -61,7 +63,7 @@ async def prove_tasks(
             GoldenStore(config.golden_dir),
             BaseStore(config.golden_dir),
             config.env_server,
-            make_runner(checkset, judge),
+            make_runner(checkset, StandInJudge(checkset) if stand_in_judge else judge),
         )
         public = await runs.tasks("")
         files = [checkset.find(task_id) for task_id in task_ids]
@@ -138,6 +140,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=_positive, default=EPISODES_AT_ONCE, help="episodes at once (%(default)s)"
     )
+    parser.add_argument(
+        "--stand-in-judge",
+        action="store_true",
+        help="answer rubrics without a model: as expected for golden replies, else the opposite",
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
     return parser.parse_args(argv)
 
@@ -165,6 +172,7 @@ async def _run(arguments: argparse.Namespace) -> Report:
         lambda line: print(line, file=sys.stderr, flush=True),
         at_once=arguments.jobs,
         is_whole=not arguments.task,
+        stand_in_judge=arguments.stand_in_judge,
     )
 
 

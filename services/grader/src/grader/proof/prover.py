@@ -35,6 +35,13 @@ class TaskProof:
     """Mutants that pass and are declared right."""
     no_mutants: int = 0
     """Runs of the catalogue that ended in the golden state, or whose calls have no order."""
+    idle_checks: list[str] = field(default_factory=list)
+    """Names of checks that no wrong run has failed so far."""
+
+    def saw(self, graded: Graded) -> None:
+        """A check that fails a wrong run does its work."""
+        failed = {result.name for result in graded.results if not result.passed}
+        self.idle_checks = [name for name in self.idle_checks if name not in failed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,8 @@ class Prover:
 
     async def prove(self, task: task_pb2.Task, checks: CheckFile) -> TaskProof:
         """What was found; when nothing is wrong, the snapshot has been written."""
-        proof = TaskProof(task.ref.task_id)
+        names = [check.name for check in checks.checks]
+        proof = TaskProof(task.ref.task_id, idle_checks=names)
         try:
             await self._prove(task, checks, proof)
         except EvidenceError as error:
@@ -88,6 +96,7 @@ class Prover:
             golden = make_golden(checks.checks_hash, untouched, finished)
             base, neighbours = await self._world(untouched, empty_id)
             empty = await self._grade(task, checks, golden, empty_id, "")
+            proof.saw(empty)
             if empty.decision.status != "graded":
                 proof.wrong.append(f"the empty run is ungradable: {empty.decision.reason}")
             elif (empty.decision.reward == 1.0) != (checks.empty == "passes"):
@@ -208,6 +217,7 @@ def _count(
         return [f"the mutant {mutant.name!r} cannot be run: {refusals[0]}"]
     if graded.evidence is None or graded.decision.status != "graded":
         return [f"the mutant {mutant.name!r} is ungradable: {graded.decision.reason}"]
+    proof.saw(graded)
     declared = next((e for e in checks.equivalent if e.mutant == mutant.name), None)
     passes = graded.decision.reward == 1.0
     if passes and not mutant.must_run and declared is None:

@@ -8,6 +8,9 @@ from grader.proof.prover import TaskProof
 MAX_EQUIVALENT_SHARE = 0.05
 """More declared equivalents than this share of the mutants, and the catalogue proves too little."""
 
+LEAST_MUTANTS = 12
+"""Fewer prove little about a task."""
+
 
 @dataclass
 class Report:
@@ -24,6 +27,10 @@ class Report:
     no_mutants: int = 0
     """Runs of the catalogue that ended in the golden state or whose calls have no order; not in
     `mutants`."""
+    idle_checks: list[dict[str, str]] = field(default_factory=list)
+    """{"task", "check"}: checks of proved tasks that no wrong run failed; others do their work."""
+    few_mutants: dict[str, int] = field(default_factory=dict)
+    """Proved tasks with fewer than LEAST_MUTANTS, and how many they have."""
     episodes: int = 0
     seconds: float = 0.0
 
@@ -38,6 +45,12 @@ def combine(proofs: Iterable[TaskProof], *, is_whole: bool) -> Report:
         report.failures += [{"task": proof.task_id, "reason": why} for why in proof.wrong]
         report.equivalent_declared += proof.equivalent
         report.no_mutants += proof.no_mutants
+        if not proof.wrong:
+            report.idle_checks += [
+                {"task": proof.task_id, "check": name} for name in proof.idle_checks
+            ]
+        if not proof.wrong and sum(proof.made.values()) < LEAST_MUTANTS:
+            report.few_mutants[proof.task_id] = sum(proof.made.values())
         for kind, made in proof.made.items():
             counts = report.by_kind.setdefault(kind, {"mutants": 0, "killed": 0})
             counts["mutants"] += made
