@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import uvloop
 from envfarm.errors import EnvfarmError
 
 from envfarm_common import logging
@@ -50,7 +51,7 @@ def remove_ready(path: Path | None) -> None:
 def run(main: Callable[[], Awaitable[None]]) -> int:
     """Run a service to its end; the exit status is 0 after a clean stop, 1 after an error of ours."""
     try:
-        asyncio.run(main())  # pyright: ignore[reportArgumentType]
+        uvloop.run(main())  # pyright: ignore[reportArgumentType]
     except EnvfarmError as error:
         return _report(error)
     except BaseExceptionGroup as group:

@@ -80,7 +80,20 @@ ALTER TABLE {table} ENABLE ALWAYS TRIGGER {trigger};
 
 _UNDO = """
 CREATE FUNCTION journal.{name}() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE one journal.{j};
 BEGIN
+    -- One change is most of what tools do, and the general way costs twice as much.
+    IF (SELECT count(*) FROM journal.{j}) = 1 THEN
+        SELECT * INTO one FROM journal.{j};
+        IF one.op <> 'd' THEN
+            DELETE FROM public.{t} x WHERE {is_new};
+        END IF;
+        IF one.op <> 'i' THEN
+            INSERT INTO public.{t} ({columns}) OVERRIDING SYSTEM VALUE VALUES ({old_values});
+        END IF;
+        DELETE FROM journal.{j};
+        RETURN;
+    END IF;
     WITH images AS (
         SELECT old::text AS image, 1 AS side, old AS the_row FROM journal.{j} WHERE op <> 'i'
         UNION ALL SELECT new::text, -1, new FROM journal.{j} WHERE op <> 'd'
@@ -269,6 +282,13 @@ def _undo_function(number: int, table: Table) -> sql.Composed:
         same=sql.SQL(" AND ").join(
             sql.SQL("x.{c} = (net.the_row).{c}").format(c=sql.Identifier(column))
             for column in table.key_columns
+        ),
+        is_new=sql.SQL(" AND ").join(
+            sql.SQL("x.{c} = (one.new).{c}").format(c=sql.Identifier(column))
+            for column in table.key_columns
+        ),
+        old_values=sql.SQL(", ").join(
+            sql.SQL("(one.old).{}").format(sql.Identifier(column)) for column in table.stored
         ),
         columns=sql.SQL(", ").join(map(sql.Identifier, table.stored)),
         values=sql.SQL(", ").join(

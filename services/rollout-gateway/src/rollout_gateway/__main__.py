@@ -1,9 +1,7 @@
 """`python -m rollout_gateway`: serve, with settings from GATEWAY_* variables."""
 
-import asyncio
 import sys
 
-import uvloop
 from envfarm_common import lifecycle, logging
 from envfarm_common.settings import load
 
@@ -18,5 +16,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     sys.exit(lifecycle.run(main))
