@@ -1,13 +1,19 @@
 """Names on the Redis side, in one place: streams, consumer groups, keys, fields.
 
 One stream entry per scored group: a reference, a checksum and a summary. The group's bytes lie
-behind the GroupStore. Writer: rollout-gateway; reader: learner.
+behind the GroupStore. Writer: rollout-gateway; reader: learner. Env-servers may announce themselves.
 """
 
 PAYLOAD_VERSION = 1
 """Version of the entry's fields and of the Group message; a reader refuses any other."""
 
 CONSUMER_GROUP = "learner"
+
+ENV_SERVERS = "envfarm:env-servers"
+"""Sorted set: host:port of an env-server's gRPC door → Redis's clock, in seconds, at its last
+heartbeat. Writers: env-servers; readers: gateways."""
+ENV_SERVER_SECONDS = 10
+"""Without a heartbeat for longer, an env-server gets no new episodes."""
 
 FIELD_VERSION = "v"
 FIELD_GROUP_ID = "group_id"

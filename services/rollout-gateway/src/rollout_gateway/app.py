@@ -18,6 +18,7 @@ from rollout_gateway.chat.vocabulary import Vocabulary
 from rollout_gateway.chat_endpoint import ChatEndpoint
 from rollout_gateway.discovery import Discovery
 from rollout_gateway.engine import Engine
+from rollout_gateway.env_registry import registered
 from rollout_gateway.environment import Environment
 from rollout_gateway.files import lock_folder
 from rollout_gateway.fleet import Fleet
@@ -64,7 +65,9 @@ async def serve(settings: Settings) -> None:
     service = GatewayService(parts.policy, versions, scheduler, tokens, parts.chat)
 
     app = http.create_app("envfarm rollout-gateway", instruments, lambda: not stop.is_set())
-    discovery = Discovery(parts.environment, settings.env_servers)
+    discovery = Discovery(
+        parts.environment, settings.env_servers, registered=partial(registered, client)
+    )
     await discovery.refresh()
     make_engine = partial(_engine, settings, parts.sampling)
     fleet = Fleet(parts.policy, parts.environment, discovery, make_engine)

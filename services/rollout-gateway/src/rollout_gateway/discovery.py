@@ -1,7 +1,8 @@
-"""Env-servers that come and go: `dns:host:port` stands for every address that the name has now.
+"""Env-servers that come and go: `dns:host:port` stands for every address that the name has now, and
+`redis` for every env-server that has registered itself there.
 
-A compose service that is scaled and a headless Kubernetes service are such names. A name that cannot
-be resolved for a moment keeps the addresses that it had.
+A compose service that is scaled and a headless Kubernetes service are such names. What cannot be
+looked up for a moment keeps the addresses that it had.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ log = logging.get(__name__)
 
 REFRESH_SECONDS = 2.0
 SCHEME = "dns:"
+REGISTRY = "redis"
 
 LookUp = Callable[[str, int], Awaitable[list[str]]]
 
@@ -24,9 +26,15 @@ class Discovery:
     """Keeps `environment` at what `places` mean. `refresh` once before serving, then `run`."""
 
     def __init__(
-        self, environment: Environment, places: Sequence[str], look_up: LookUp | None = None
+        self,
+        environment: Environment,
+        places: Sequence[str],
+        look_up: LookUp | None = None,
+        registered: Callable[[], Awaitable[list[str]]] | None = None,
     ):
+        """`registered` gives the addresses that place `redis` means."""
         self._environment = environment
+        self._registered = registered
         self._look_up = look_up or addresses_of
         self._places = list(places)
         self._known: dict[str, list[str]] = {}
@@ -39,7 +47,8 @@ class Discovery:
     async def refresh(self) -> None:
         found: list[str] = []
         for place in self._places:
-            found += await self._resolve(place) if place.startswith(SCHEME) else [place]
+            is_moving = place == REGISTRY or place.startswith(SCHEME)
+            found += await self._resolve(place) if is_moving else [place]
         addresses = list(dict.fromkeys(found))
         if addresses != self._environment.addresses:
             log.info("env-servers", addresses=addresses)
@@ -51,12 +60,17 @@ class Discovery:
             await self.refresh()
 
     async def _resolve(self, place: str) -> list[str]:
-        host, _, port = place.removeprefix(SCHEME).rpartition(":")
         try:
-            self._known[place] = sorted(await self._look_up(host, int(port)))
+            self._known[place] = sorted(await self._found(place))
         except OSError as error:
-            log.warning("name not resolved", name=host, error=str(error))
+            log.warning("env-servers not looked up", place=place, error=str(error))
         return self._known.get(place, [])
+
+    async def _found(self, place: str) -> list[str]:
+        if place == REGISTRY:
+            return await self._registered() if self._registered else []
+        host, _, port = place.removeprefix(SCHEME).rpartition(":")
+        return await self._look_up(host, int(port))
 
 
 async def addresses_of(host: str, port: int) -> list[str]:

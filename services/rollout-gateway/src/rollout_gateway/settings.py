@@ -11,7 +11,7 @@ from rollout_gateway.chat_endpoint import OWN_KEYS, LimitField
 
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$")]
 EnvServerPlace = Annotated[
-    str, Field(pattern=r"^(dns:)?[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")
+    str, Field(pattern=r"^redis$|^(dns:)?[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")
 ]
 GrpcAddress = Annotated[str, Field(pattern=r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$")]
 
@@ -26,7 +26,8 @@ class Settings(ServiceSettings):
     grader_token: SecretStr = Field(min_length=16)
     """The grader's client token."""
     env_servers: Annotated[list[EnvServerPlace], NoDecode] = Field(min_length=1)
-    """gRPC doors, comma-separated host:port; dns:host:port is all addresses of a name."""
+    """gRPC doors, comma-separated host:port; dns:host:port is all addresses of a name, and redis all
+    env-servers that have registered there."""
     grader: GrpcAddress
     """The grader's gRPC door, host:port."""
     engines: Annotated[list[HttpUrl], NoDecode]
