@@ -75,7 +75,7 @@ class WatchedRun:
         self.scrape_seconds = scrape_seconds
         self.state = StateDir(folder / "state")
         self.options = StackOptions(
-            domains=orders_alone(folder / "domains"),
+            domains=orders_alone(folder / "domains", {*TASKS, AGREED}),
             engine="scripted",
             gateway_state=folder / "gateway",
             ports={name: free_port() for name in FIXED} if may_restart else {},

@@ -66,7 +66,7 @@ class WholeRun:
         self.jobs: list[str] = []
         self.state = StateDir(folder / "state")
         self.options = StackOptions(
-            domains=orders_alone(folder / "domains"),
+            domains=orders_alone(folder / "domains", TASKS),
             engine="scripted-vllm",
             gateway_state=folder / "gateway",
             ports={name: free_port() for name in FIXED},
