@@ -1,7 +1,7 @@
 """Tool calls of an episode: one at a time, in order of arrival, each executed once.
 
-A call goes on when its caller leaves. Under a request id its answer, or its error, is replayed and
-the tool is never run again.
+Under a request id a call goes on when its caller leaves, its answer, or its error, is replayed, and
+the tool is never run again. Without one nobody could ask for the answer, so the call is cancelled.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Calls:
     async def call(
         self, live: LiveEpisode, name: str, arguments_json: str, request_id: str | None
     ) -> Observation:
-        """Execute a tool once. It goes on when the caller leaves; the answer waits under its id."""
+        """Execute a tool once. Under an id it goes on when the caller leaves, and its answer waits."""
         asked = f"{name}\n{arguments_json}"
         if request_id is not None:
             if not request_id:
@@ -55,12 +55,16 @@ class Calls:
         if live.waiting >= MAX_WAITING_CALLS:
             raise NoCapacity(f"{live.waiting} calls already wait in this episode")
         work = asyncio.create_task(self._call(live, name, arguments_json))
-        if request_id is None:
-            live.unnamed.add(work)
-            work.add_done_callback(live.unnamed.discard)
-        else:
+        if request_id is not None:
             live.calls[request_id] = (asked, work)
-        return await answer(live, work)
+            return await answer(live, work)
+        live.unnamed.add(work)
+        work.add_done_callback(live.unnamed.discard)
+        try:
+            return await answer(live, work)
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
 
     async def _call(self, live: LiveEpisode, name: str, arguments_json: str) -> Observation:
         live.waiting += 1

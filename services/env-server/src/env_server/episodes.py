@@ -16,8 +16,6 @@ from typing import TypeVar
 import psycopg
 from envfarm.errors import (
     DatabaseError,
-    DrainingError,
-    EnvfarmError,
     EvidenceError,
     InvalidArgument,
     NoCapacity,
@@ -29,6 +27,7 @@ from envfarm_common.metrics import Instruments
 from psycopg import AsyncConnection
 
 from env_server import episode_files, evidence, tool_call
+from env_server.admission import RETRY_HINT_SECONDS, Admission
 from env_server.calls import Calls, answer
 from env_server.cancel import cancel_all
 from env_server.cluster import Cluster
@@ -38,7 +37,7 @@ from env_server.evidence import Evidence, TableRows
 from env_server.live import LiveEpisode, gone
 from env_server.slot import Slot
 from env_server.slots import Slots
-from env_server.world import Catalog, World
+from env_server.world import Catalog, Task, World
 
 T = TypeVar("T")
 log = logging.get(__name__)
@@ -47,7 +46,6 @@ MAX_WAITING_CALLS = 16
 REMEMBERED = 10_000
 """Ended episodes whose end is still told to those who ask."""
 REAP_SECONDS = 0.25
-RETRY_HINT_SECONDS = 1.0
 
 
 class Episodes:
@@ -65,11 +63,9 @@ class Episodes:
         file_room: FileRoom | None = None,
     ):
         self.catalog = catalog
-        self.max_episodes = max_episodes
+        self.admission = Admission(max_episodes, instruments)
         self.draining = False
         self._instruments = instruments
-        for reason in ("draining", "no_database", "full"):
-            instruments.count("envfarm_open_refusals_total", 0, reason=reason)
         self._file_room = file_room
         self._lease_seconds = lease_seconds
         self._max_lease_seconds = max_lease_seconds
@@ -80,7 +76,6 @@ class Episodes:
         self._live_by_world: Counter[str] = Counter()
         self._by_token: dict[str, LiveEpisode] = {}
         self._opens: dict[str, tuple[tuple[object, ...], asyncio.Task[LiveEpisode]]] = {}
-        self._opening = 0
         self._over: dict[str, Episode] = {}
         self._ended: deque[tuple[str, str]] = deque()
         self._endings: set[asyncio.Task[None]] = set()
@@ -97,7 +92,8 @@ class Episodes:
 
     @property
     def live_count(self) -> int:
-        return len(self._live) + self._opening
+        """Those being opened included."""
+        return self.admission.held
 
     @property
     def is_ready(self) -> bool:
@@ -159,15 +155,28 @@ class Episodes:
         may_reuse: bool,
     ) -> LiveEpisode:
         task = self.catalog.task(task_id, task_hash)
-        slots = self._admit()
+        slots = self._slots
+        self.admission.admit(client, is_draining=self.draining, has_database=slots is not None)
+        try:
+            assert slots
+            return await self._begin(slots, request_id, task, lease, client, may_reuse)
+        except BaseException:
+            self.admission.leave(client)
+            raise
+
+    async def _begin(
+        self,
+        slots: Slots,
+        request_id: str,
+        task: Task,
+        lease: float,
+        client: str,
+        may_reuse: bool,
+    ) -> LiveEpisode:
         episode = Episode(new_episode_id())
         begin = time.monotonic()
-        self._opening += 1
-        try:
-            with tracing.span("take slot", episode_id=episode.episode_id):
-                slot, source = await slots.take(task.world.world_id, may_reuse=may_reuse)
-        finally:
-            self._opening -= 1
+        with tracing.span("take slot", episode_id=episode.episode_id):
+            slot, source = await slots.take(task.world.world_id, may_reuse=may_reuse)
         if self.draining or self._slots is not slots:
             slots.give_back(slot)
             raise NoCapacity(
@@ -212,28 +221,6 @@ class Episodes:
             raise NoCapacity(
                 f"no room for files: {error.strerror}", retry_after_seconds=RETRY_HINT_SECONDS
             ) from error
-
-    def _admit(self) -> Slots:
-        """The pools, or the refusal: draining, no database now, or full."""
-        refusal: EnvfarmError | None = None
-        if self.draining:
-            refusal, reason = DrainingError("this env-server is draining"), "draining"
-        elif self._slots is None:
-            refusal = NoCapacity(
-                "the database is being restarted", retry_after_seconds=RETRY_HINT_SECONDS
-            )
-            reason = "no_database"
-        elif self.live_count >= self.max_episodes:
-            refusal = NoCapacity(
-                f"all {self.max_episodes} episodes are taken",
-                hint="close episodes, or raise ENV_SERVER_MAX_EPISODES",
-                retry_after_seconds=RETRY_HINT_SECONDS,
-            )
-            reason = "full"
-        else:
-            return self._slots
-        self._instruments.count("envfarm_open_refusals_total", reason=reason)
-        raise refusal
 
     def _opened(self, request_id: str, task: asyncio.Task[LiveEpisode]) -> None:
         # A refused open may be asked again under the same id.
@@ -354,6 +341,7 @@ class Episodes:
             log.warning("episode failed", episode_id=live.episode_id, end=end.value, reason=reason)
         del self._live[live.episode_id]
         del self._by_token[live.token]
+        self.admission.leave(live.client)
         self._over[live.episode_id] = live.episode
         self._ended.append((live.episode_id, live.request_id))
         while len(self._ended) > REMEMBERED:

@@ -130,7 +130,7 @@ class EnvService(EnvServiceServicer):
         self._require(context, INFRASTRUCTURE)
         episodes = self._episodes
         return pb.GetCapacityResponse(
-            max_episodes=episodes.max_episodes,
+            max_episodes=episodes.admission.max_episodes,
             live_episodes=episodes.live_count,
             ready_slots=episodes.ready_slots(),
             draining=episodes.draining,

@@ -116,10 +116,16 @@ async def run(
         raise DeadlineError(f"tool {tool.name} ran longer than {deadline:g} s and was undone")
     error = body.exception()
     if error is None:
-        error = await _commit(conn, tool, marker)
+        # Begun, it is ended: whoever cancels now finds database and files in step.
+        keeping = asyncio.create_task(_keep(conn, tool, marker, files, view))
+        try:
+            error = await asyncio.shield(keeping)
+        except asyncio.CancelledError:
+            await asyncio.wait({keeping})
+            await _rollback(conn)
+            keeping.result()
+            raise
         if error is None:
-            if files and view and view.changes:
-                await _write(files, view, tool)
             return seen(body.result(), False)
     else:
         await _require_own_transaction(conn, tool, marker)
@@ -144,6 +150,20 @@ async def _body(
     if len(content.encode()) > MAX_RESULT_BYTES:
         raise Refused("The result is larger than 1 MiB; ask for less.")
     return content
+
+
+async def _keep(
+    conn: AsyncConnection[Any],
+    tool: Tool,
+    marker: str,
+    files: EpisodeFiles | None,
+    view: FileView | None,
+) -> BaseException | None:
+    """Commit, then write the files; what `_commit` answers."""
+    error = await _commit(conn, tool, marker)
+    if error is None and files and view and view.changes:
+        await _write(files, view, tool)
+    return error
 
 
 async def _write(files: EpisodeFiles, view: FileView, tool: Tool) -> None:

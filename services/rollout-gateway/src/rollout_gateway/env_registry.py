@@ -12,4 +12,4 @@ async def registered(client: Redis) -> list[str]:
         found = await client.zrangebyscore(ENV_SERVERS, seconds - ENV_SERVER_SECONDS, "+inf")
     except RedisError as error:
         raise ConnectionError(f"redis: {error}") from error
-    return sorted(item.decode() if isinstance(item, bytes) else item for item in found)
+    return sorted(item.decode() if isinstance(item, bytes) else str(item) for item in found)
