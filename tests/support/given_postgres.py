@@ -37,7 +37,7 @@ def given_postgres(*, wheels: bool = True) -> Iterator[str]:
             yield dsn
         finally:
             process.stdin.close()
-            process.wait(30)
+            process.wait(120)
             process.stdout.close()
 
 

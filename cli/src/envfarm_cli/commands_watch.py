@@ -23,7 +23,7 @@ from envfarm_cli.service_specs import refuse_taken
 from envfarm_cli.state_dir import StackState, StateDir
 
 RULES = Path("deploy/prometheus")
-START_SECONDS = 30
+START_SECONDS = 120
 LOOK_SECONDS = 1.0
 
 

@@ -21,7 +21,8 @@ from envfarm_cli.service_specs import Spec, StackOptions
 from envfarm_cli.state_dir import ProcessRecord, StackState, StateDir
 from envfarm_cli.tiny_model import tiny_model
 
-SERVICE_SECONDS = 90
+SERVICE_SECONDS = 300
+"""Who dies is noticed at once; this is for who hangs, and a loaded machine is slow."""
 ENGINE_SECONDS = 600
 JOBS = ("proofs", "tiny-model", "sft")
 """Processes that end by themselves; who waits for them looks at how."""
