@@ -72,56 +72,57 @@ class Family:
     misses: tuple[str, ...]
     states: tuple[str, ...] = ("collected",)
     paid: bool = True
-    price: tuple[int, int] = (10, 99)
-    days: tuple[int, int] = (10, 30)
+    price: range = range(10, 100, 5)
+    """In euros. Prices and days stand on few marks: a small policy must have seen each of them."""
+    days: range = range(10, 31, 5)
     stock: tuple[int, int] = (1, 9)
     stranger: bool = False
 
 
 FAMILIES = (
     Family(slug="refund-small", request="refund", failure_mode="asks_needlessly", right="refund",
-           misses=("approved refund", "refuse late", "approval only"), price=(10, 50)),
+           misses=("approved refund", "refuse late", "approval only"), price=range(10, 51, 5)),
     Family(slug="refund-approval", request="refund", failure_mode="acts_before_approval",
-           right="approved refund", price=(51, 99),
+           right="approved refund", price=range(55, 100, 5),
            misses=("refund", "approval only", "approval not cited", "refuse late")),
     Family(slug="refund-late", request="refund", failure_mode="ignores_a_limit",
            right="refuse late", misses=("refund", "approved refund", "refuse owner"),
-           days=(31, 90)),
+           days=range(35, 91, 5)),
     Family(slug="refund-stranger", request="refund", failure_mode="acts_on_a_neighbours_record",
            right="refuse owner", misses=("refund", "approved refund", "refuse late"),
            stranger=True),
     Family(slug="warranty-valid", request="warranty", failure_mode="refuses_needlessly",
-           right="reopen", misses=("refuse late", "reopen and refund", "refund"), days=(10, 90)),
+           right="reopen", misses=("refuse late", "reopen and refund", "refund"),
+           days=range(10, 91, 5)),
     Family(slug="warranty-late", request="warranty", failure_mode="ignores_a_limit",
-           right="refuse late", misses=("reopen", "refuse owner"), days=(91, 99)),
+           right="refuse late", misses=("reopen", "refuse owner"), days=range(91, 100, 2)),
     Family(slug="cancel-early", request="cancel", failure_mode="refuses_needlessly",
            right="cancel", misses=("refuse state", "cancel and refuse"),
-           states=("quoted", "open"), paid=False, days=(10, 30)),
+           states=("quoted", "open"), paid=False),
     Family(slug="cancel-started", request="cancel", failure_mode="ignores_the_state",
            right="refuse state", misses=("cancel", "cancel and refuse", "refuse late"),
-           states=("started", "ready"), paid=False, days=(10, 30)),
+           states=("started", "ready"), paid=False),
     Family(slug="collect-paid", request="collect", failure_mode="refuses_needlessly",
            right="release", misses=("refuse state", "release and refuse"),
-           states=("ready",), days=(10, 30)),
+           states=("ready",)),
     Family(slug="collect-unpaid", request="collect", failure_mode="stops_half_way",
            right="pay and release", misses=("release", "pay only", "release and pay"),
-           states=("ready",), paid=False, days=(10, 30)),
+           states=("ready",), paid=False),
     Family(slug="collect-unready", request="collect", failure_mode="ignores_the_state",
            right="refuse state", misses=("release", "pay and release", "pay and refuse"),
-           states=("open", "started"), paid=False, days=(10, 30)),
+           states=("open", "started"), paid=False),
     Family(slug="collect-stranger", request="collect", failure_mode="acts_on_a_neighbours_record",
            right="refuse owner", misses=("release", "refuse state"),
-           states=("ready",), days=(10, 30), stranger=True),
+           states=("ready",), stranger=True),
     Family(slug="part-in-stock", request="part", failure_mode="does_too_much", right="fit",
-           misses=("order", "fit and order"), states=("open", "started"), paid=False,
-           days=(10, 30)),
+           misses=("order", "fit and order"), states=("open", "started"), paid=False),
     Family(slug="part-out", request="part", failure_mode="forgets_the_side_table", right="order",
            misses=("order nothing", "order and refuse"), states=("open", "started"),
-           paid=False, days=(10, 30), stock=(0, 0)),
+           paid=False, stock=(0, 0)),
 )  # fmt: skip
 
 FILLER = Family(slug="", request="", failure_mode="", right="", misses=(), states=("ready",),
-                days=(10, 30), stock=(0, 9))  # fmt: skip
+                stock=(0, 9))  # fmt: skip
 """The jobs of no task."""
 
 
@@ -190,8 +191,8 @@ def draw(family: Family, rng: random.Random, job: str, pool: Pool, wording: int)
         caller=caller if family.stranger else owner,
         state=rng.choice(family.states),
         paid=family.paid,
-        price=rng.randint(*family.price),
-        days=rng.randint(*family.days),
+        price=rng.choice(family.price),
+        days=rng.choice(family.days),
         other=rng.choice(pool.others),
         part=part,
         stock=pool.parts[part],

@@ -1,9 +1,10 @@
-"""Copies of recorded conversations in which every id is another one.
+"""Copies of recorded conversations in which every id, and everybody's name, is another one.
 
-A small policy that sees each record's ids a few times learns them by heart instead of learning to
-copy them. In a copy the digits of all ids are exchanged by one permutation: J412 and C41 become,
-say, J783 and C78, wherever they stand, so who owns what stays as it was. Amounts, days and words
-do not change. An id is one capital letter and at least two digits, each of them a token.
+A small policy that sees each record's ids and names a few times learns them by heart instead of
+learning to copy and to compare them. In a copy the digits of all ids are exchanged by one
+permutation, and so are the given names: J412 of Lea and C41 become, say, J783 of Otto and C78,
+wherever they stand, so who owns what stays as it was. Amounts, days and other words do not change.
+An id is one capital letter and at least two digits, each of them a token.
 """
 
 import random
@@ -23,13 +24,21 @@ SHORTEST = 2
 
 
 class Renaming:
-    """Finds ids among the tokens of one tokenizer and exchanges their digits."""
+    """Finds ids and names among the tokens of one tokenizer and exchanges them."""
 
-    def __init__(self, tokenizer: Tokenizer):
-        """BadInput when a digit or a capital letter is no token."""
+    def __init__(self, tokenizer: Tokenizer, names: Sequence[str] = ()):
+        """Names that are more than one token stay as they are. BadInput when a digit or a capital
+        letter is no token."""
         self._token = [_token(tokenizer, digit) for digit in DIGITS]
         self._digits = {token: digit for digit, token in enumerate(self._token)}
         self._capitals = {_token(tokenizer, letter) for letter in CAPITALS}
+        forms = [[tokenizer.encode(before + name).ids for before in ("", " ")] for name in names]
+        self._names = [
+            tuple(form[0] for form in both)
+            for both in forms
+            if all(len(form) == 1 for form in both)
+        ]
+        """Of each name its token at a beginning and after a space."""
 
     def places(self, ids: Sequence[int]) -> list[range]:
         """Where the digits of each id stand."""
@@ -45,7 +54,7 @@ class Renaming:
         return found
 
     def rename(self, ids: Sequence[int], rng: random.Random) -> list[int]:
-        """`ids` with other ids in it; a first digit never becomes 0."""
+        """`ids` with other ids and names in it; a first digit never becomes 0."""
         places, renamed = self.places(ids), list(ids)
         firsts = {self._digits[ids[place[0]]] for place in places}
         other = rng.sample(range(10), 10)
@@ -54,16 +63,27 @@ class Renaming:
         for place in places:
             for at in place:
                 renamed[at] = self._token[other[self._digits[ids[at]]]]
-        return renamed
+        names = self._other_names(rng)
+        return [names.get(token, token) for token in renamed]
+
+    def _other_names(self, rng: random.Random) -> dict[int, int]:
+        others = rng.sample(self._names, len(self._names))
+        return {
+            token: instead
+            for name, other in zip(self._names, others, strict=True)
+            for token, instead in zip(name, other, strict=True)
+        }
 
 
-def write_renamed_copies(records: Path, out: Path, tokenizer: Path, copies: int, seed: int) -> int:
+def write_renamed_copies(
+    records: Path, out: Path, tokenizer: Path, *, names: Sequence[str], copies: int, seed: int
+) -> int:
     """Write `copies` of every rollout under `records` to the file `out`; how many were written.
 
     A copy keeps tokens, mask and verdict and has no turns, whose text would be the original's.
     ConfigError when the records cannot be read.
     """
-    renaming = Renaming(Tokenizer.from_file(str(tokenizer)))
+    renaming = Renaming(Tokenizer.from_file(str(tokenizer)), names)
     rng = random.Random(seed)
     written = 0
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -44,10 +44,25 @@ def test_only_ids_change_and_equal_ones_stay_equal(seed: int):
     assert after == expected
 
 
-def test_seeds_decide_the_names():
-    names = {renamed("J412", seed) for seed in range(60)}
-    assert len(names) > 40
+def test_seeds_decide_the_ids():
+    found = {renamed("J412", seed) for seed in range(60)}
+    assert len(found) > 40
     assert renamed("J412", 5) == renamed("J412", 5)
+
+
+def test_a_name_is_the_same_other_name_at_a_beginning_and_after_a_space():
+    names = ["Lea", "Otto", "Max", "Zed Zed"]
+    text = 'I am Lea, not Otto. {"owner":"Lea"} Zed Zed'
+    tokenizer = train_tokenizer([text, "Lea Otto Max", "Otto", "Max", " Max"], 500)
+    renaming, ids = Renaming(tokenizer, names), tokenizer.encode(text).ids
+    seen = set()
+    for seed in range(40):
+        after = tokenizer.decode(renaming.rename(ids, random.Random(seed)))
+        lea, otto = after.split()[2][:-1], after.split()[4][:-1]
+        assert lea != otto and {lea, otto} < set(names)
+        assert after == f'I am {lea}, not {otto}. {{"owner":"{lea}"}} Zed Zed'
+        seen.add(lea)
+    assert seen == {"Lea", "Otto", "Max"}
 
 
 def test_copies_keep_mask_and_verdict_and_have_ids_of_their_own(tmp_path: Path):
@@ -62,7 +77,12 @@ def test_copies_keep_mask_and_verdict_and_have_ids_of_their_own(tmp_path: Path):
     (tmp_path / "job" / "records.bin").write_bytes(HEAD.pack(ROLLOUT, len(data)) + data)
     TOKENIZER.save(str(tmp_path / "tokenizer.json"))
     out = tmp_path / "copies" / "records.bin"
-    assert write_renamed_copies(tmp_path / "job", out, tmp_path / "tokenizer.json", 3, 1) == 3
+    assert (
+        write_renamed_copies(
+            tmp_path / "job", out, tmp_path / "tokenizer.json", names=(), copies=3, seed=1
+        )
+        == 3
+    )
     copies = list(read_rollouts(out))
     assert [copy.rollout_id for copy in copies] == ["r1~1", "r1~2", "r1~3"]
     assert len({tuple(copy.trajectory.token_ids) for copy in copies}) == 3

@@ -37,7 +37,8 @@ class Demonstrations(Part):
     right_share: float = Field(gt=0, le=1)
     """Of them golden; the rest end wrongly, or there would be little left to learn by trying."""
     copies: int = Field(ge=0)
-    """Of each, with other ids: so that copying is learned, and not the ids of the training tasks."""
+    """Of each, with other ids and names: so that copying and comparing is learned, and not the
+    records of the training tasks."""
 
 
 class WarmStart(Part):
@@ -139,7 +140,7 @@ class DemoRecipe(Recipe):
                     "copies": 9,
                 },
                 "warm_start": {
-                    "steps": _at_least(20, 540 * share),
+                    "steps": _at_least(20, 440 * share),
                     "batch": 32 if share >= 0.5 else 8,
                     "lr": 1e-3,
                 },
@@ -147,7 +148,7 @@ class DemoRecipe(Recipe):
                     "tasks": 0,
                     "minimum": 3,
                     "cap": 4 if share >= 0.5 else 8,
-                    "at_once": 4,
+                    "at_once": 3,
                     "worth": 400.0,
                 },
                 "evaluation": {"tasks": 0 if share >= 0.5 else 16, "k": 8 if share >= 0.5 else 4},

@@ -17,6 +17,7 @@ from envfarm_cli.campaign.waves import read_rows, rows_path
 from envfarm_cli.children import died
 from envfarm_cli.demo.recipe import DemoRecipe
 from envfarm_cli.demonstrations import demonstration_plans, domain_text
+from envfarm_cli.domain_files import read_yaml
 from envfarm_cli.failure import Failure
 from envfarm_cli.learner_config import write_sections
 from envfarm_cli.renamed_copies import write_renamed_copies
@@ -105,8 +106,9 @@ def warm_start(
         records / "jobs",
         records / "renamed" / "records.bin",
         folder / "model" / "tokenizer.json",
-        recipe.demonstrations.copies,
-        recipe.seed,
+        names=read_yaml(stack.options.domains / recipe.domain / "words.yaml")["names"],
+        copies=recipe.demonstrations.copies,
+        seed=recipe.seed,
     )
     config = write_sections(
         folder / "sft.toml",
