@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import psycopg
 import typer
+import uvloop
 from envfarm_common import logging
 from envfarm_common.binaries import find_postgres
 
@@ -105,7 +106,8 @@ def _measure(
             stack.address("grader", "http"),
             keys["grader_client"],
         )
-        figures = asyncio.run(_run(doors, pids, episodes, concurrency, reuse))
+        # On the loop that gateways use.
+        figures = uvloop.run(_run(doors, pids, episodes, concurrency, reuse))
         env_server = pids["env-server"]
     # All that the env-server made must be gone with it.
     figures["leaked"] += sum(kind.pss_mb > 0 for kind in cost(env_server).values())
