@@ -7,10 +7,13 @@ import pytest
 from envfarm.errors import ConfigError
 from envfarm_common.binaries import find_postgres
 
+from tests.support.container_postgres import CONTAINER_IMAGE, docker_host
 from tests.support.env_server import EnvClient, EnvServer, running_env_server
 from tests.support.given_postgres import given_postgres
 
 BACKENDS = ("embedded", "embedded-without-wheels", "server", "server-without-wheels")
+if CONTAINER_IMAGE:
+    BACKENDS = ("container",)
 
 
 def require_system_postgres() -> None:
@@ -30,6 +33,9 @@ def server(request: pytest.FixtureRequest) -> Iterator[EnvServer]:
         if request.param.startswith("server"):
             dsn = stack.enter_context(given_postgres(wheels=wheels))
             settings |= {"backend": "server", "dsn": dsn}
+        elif request.param == "container":
+            settings |= {"backend": "container", "container_image": CONTAINER_IMAGE}
+            settings |= {"docker_host": docker_host()}
         else:
             settings |= {"wheels": wheels}
         yield stack.enter_context(running_env_server(**settings))

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from envfarm_common import binaries
 
+from env_server.container import ContainerBackend
 from env_server.postgres import EmbeddedPostgres
 from env_server.settings import Settings
 
@@ -73,6 +74,14 @@ def choose(settings: Settings, connections: int) -> Backend:
     if settings.backend == "server":
         assert settings.dsn is not None
         return ServerBackend(settings.dsn.get_secret_value())
+    if settings.backend == "container":
+        return ContainerBackend(
+            image=settings.container_image,
+            state_dir=settings.state_dir,
+            docker_host=settings.docker_host,
+            data_size=settings.container_data,
+            max_connections=connections,
+        )
     return EmbeddedBackend(
         state_dir=settings.state_dir.resolve(),
         memory_dir=settings.memory_dir,

@@ -325,15 +325,9 @@ def why_initdb_failed(output: str) -> str:
     return next(complaints, lines[-1] if lines else "")
 
 
-async def _spawn(
-    binary: Binary, folder: Path, max_connections: int, account: tuple[int, int] | None
-) -> asyncio.subprocess.Process:
-    options = {
-        "listen_addresses": "",
-        "unix_socket_directories": folder / "socket",
-        "unix_socket_permissions": "0700",
-        "max_connections": max_connections,
-        "shared_buffers": "64MB",
+def tuning() -> dict[str, object]:
+    """Settings of any Postgres that holds nothing but episodes: it need not survive a crash."""
+    return {
         "fsync": "off",
         "synchronous_commit": "off",
         "full_page_writes": "off",
@@ -348,6 +342,19 @@ async def _spawn(
         "dynamic_shared_memory_type": "mmap",
         "temp_file_limit": "256MB",
         "log_min_messages": "fatal",
+    }
+
+
+async def _spawn(
+    binary: Binary, folder: Path, max_connections: int, account: tuple[int, int] | None
+) -> asyncio.subprocess.Process:
+    options = {
+        "listen_addresses": "",
+        "unix_socket_directories": folder / "socket",
+        "unix_socket_permissions": "0700",
+        "max_connections": max_connections,
+        "shared_buffers": "64MB",
+        **tuning(),
     }
     if int(binary.version.split(".")[0]) >= 16:
         # Random secrets gain nothing from slow hashing.

