@@ -11,7 +11,7 @@ TEST_JOBS ?= 2
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 STAMP := $(VENV)/.ready-$(shell cat requirements/*.txt requirements/setup.sh requirements/build_ops.py */pyproject.toml services/*/pyproject.toml deploy/vllm-metadata/pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: help setup demo demo-proofs test check prove bench watch observability-test proto dashboards lock format clean
+.PHONY: help setup demo demo-proofs test check prove gpu-test bench watch observability-test proto dashboards lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -45,6 +45,9 @@ test: setup ## all tests on real Postgres, Valkey, vLLM and DeepSpeed (20 minute
 
 prove: setup ## full rounds and benches; writes proofs/*.json
 	$(BIN)/python -m pytest -q -m prove
+
+gpu-test: setup ## on one GPU: the CPU's losses, the planned memory; skipped without a device
+	$(BIN)/python -m pytest -q -m gpu tests/gpu
 
 watch: setup ## a Prometheus with the alerts beside the running stack; ENVFARM_PROMETHEUS names one off the PATH
 	@$(BIN)/envfarm watch

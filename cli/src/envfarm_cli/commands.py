@@ -14,6 +14,7 @@ from envfarm_cli.commands_episode import app as episode_app
 from envfarm_cli.commands_eval import eval_
 from envfarm_cli.commands_judge import app as judge_app
 from envfarm_cli.commands_parity import parity
+from envfarm_cli.commands_plan import plan_
 from envfarm_cli.commands_probe import probe_
 from envfarm_cli.commands_report import report_
 from envfarm_cli.commands_select import select_
@@ -51,6 +52,7 @@ app.command(epilog=DEMO_EXIT_CODES)(demo)
 app.command("probe", epilog=EXIT_CODES)(probe_)
 app.command("eval", epilog=EXIT_CODES)(eval_)
 app.command("sft", epilog=EXIT_CODES)(sft_)
+app.command("plan", epilog=EXIT_CODES)(plan_)
 app.command("train", epilog=EXIT_CODES)(train_)
 app.command("select", epilog=EXIT_CODES)(select_)
 app.command("compare", epilog=EXIT_CODES)(compare_)

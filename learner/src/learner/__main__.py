@@ -1,4 +1,4 @@
-"""`python -m learner train|check --config FILE [--set section.key=value …]`, and `export`.
+"""`python -m learner train|check|plan --config FILE [--set section.key=value …]`, and `export`.
 
 SIGTERM and SIGINT end the run between two updates, after a checkpoint; exit status 0. A second
 signal ends the process at once, which loses nothing that a checkpoint holds. Errors with a name are
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from learner import command_end, config
 from learner.command_end import results_only
+from learner.plan.report import report
 from learner.signals import stop_on_signals
 
 
@@ -25,7 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     export.add_argument("--run", type=Path, required=True, help="the run's folder")
     export.add_argument("--out", type=Path, required=True, help="a new folder")
     export.add_argument("--checkpoint", help="its name; the newest without it")
-    for command in (train, check):
+    plan = commands.add_parser("plan", help="what the run needs on its [cluster], as JSON")
+    for command in (train, check, plan):
         command.add_argument("--config", type=Path, required=True, help="a TOML file")
         command.add_argument(
             "--set", action="append", default=[], metavar="A.B=VALUE", help="override one key"
@@ -41,6 +43,9 @@ def _command(options: argparse.Namespace) -> None:
     resolved = config.load(options.config, options.set)
     if options.command == "check":
         print(resolved.described())
+        return
+    if options.command == "plan":
+        print(json.dumps(report(resolved, options.config.parent)))
         return
     stop = stop_on_signals()
     results_only()

@@ -1,11 +1,9 @@
-"""Causal attention that cannot see across lines, and which architectures are proved with it.
+"""Causal attention that cannot see across lines.
 
 transformers asks an attention function by name; ours gets the lengths of the lines that lie packed
 in one row and attends within each of them, and to the beginning that they share if they do. Without
 one no mask is built: memory stays linear in the row.
 """
-
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -13,23 +11,6 @@ from torch.nn.functional import scaled_dot_product_attention
 
 NAME = "envfarm_lines"
 FALLBACK = "sdpa"
-
-
-@dataclass(frozen=True, slots=True)
-class Proved:
-    """What a test holds for an architecture; everything else is refused at start."""
-
-    packing: bool
-
-
-ARCHITECTURES = {
-    "qwen2": Proved(packing=True),
-    "qwen3": Proved(packing=True),
-    "llama": Proved(packing=True),
-    # Linear attention carries its state from one line into the next.
-    "qwen3_5_text": Proved(packing=False),
-}
-"""By `model_type` of the configuration."""
 
 
 def attend(

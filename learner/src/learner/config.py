@@ -22,6 +22,7 @@ from learner.algorithm.recipe import Algorithm
 from learner.config_file import Section, load_as
 from learner.control import PREFIX
 from learner.model_config import Layout, Model, Optimizer, Schedule
+from learner.plan.cluster import Cluster
 
 
 class Run(Section):
@@ -139,6 +140,8 @@ class Config(Section):
     metrics: Metrics
     control: Control | None = None
     """Absent in every run that is meant to learn."""
+    cluster: Cluster | None = None
+    """What `envfarm plan` computes with; a run needs none."""
 
     @model_validator(mode="after")
     def _fields_fit_together(self) -> Self:
@@ -168,6 +171,10 @@ class Config(Section):
             f"algorithm.correction {self.algorithm.correction!r} needs sampling.temperature 1, "
             "top_p 1 and top_k 0 (off): the ratio must be to what was sampled from": (
                 self.algorithm.correction != "none" and not self.sampling.untouched
+            ),
+            'algorithm.kl_reference "initial" needs model.sequence_parallel 1: every rank scores '
+            "whole rows with the initial model": (
+                self.algorithm.kl_reference == "initial" and self.model.sequence_parallel > 1
             ),
             'stream.store "dir" needs stream.store_dir, and "redis" takes none': (
                 (self.stream.store == "dir") != (self.stream.store_dir is not None)

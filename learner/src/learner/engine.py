@@ -12,13 +12,15 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from envfarm.errors import CheckpointError, ConfigError, LearnerError
 from torch import Tensor
 
-from learner import attention, process_group
+from learner import architectures, attention, layer_memory, process_group
+from learner.line import Line
 from learner.logprobs import Entropy, TokenScorer
-from learner.micro_batch import MicroBatch
+from learner.micro_batch import MicroBatch, split
 from learner.model_config import Layout, Model, Optimizer
 
 # DeepSpeed's logger keeps the stdout that it finds at import; ours is for results.
@@ -31,7 +33,10 @@ with redirect_stdout(sys.stderr):
         PretrainedConfig,
         PreTrainedModel,
     )
+    from transformers.models.qwen3_5 import modeling_qwen3_5
     from transformers.utils.logging import disable_progress_bar
+
+    from learner import sequence
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -66,7 +71,10 @@ class TrainerEngine:
         process_group.join()
         torch.manual_seed(seed)
         self.settings = model
+        self._sharing = _sequence_group(model)
         self.model = load_model(model, layout)
+        if self._sharing is not None:
+            _share_rows(self.model, self._sharing)
         self._optimizer_settings = optimizer
         self._norm = math.nan
         self._adamw = torch.optim.AdamW(
@@ -97,12 +105,28 @@ class TrainerEngine:
         return torch.device(self._deepspeed.device)
 
     @property
-    def ranks(self) -> int:
-        """Ranks that share each update's micro-batches."""
-        return self._deepspeed.dp_world_size
+    def shares(self) -> int:
+        """Into how many shares an update's micro-batches are split."""
+        return process_group.ranks() // self.settings.sequence_parallel
+
+    @property
+    def share(self) -> int:
+        """Which of the shares this rank works on, with those it shares rows with."""
+        return process_group.rank() // self.settings.sequence_parallel
+
+    @property
+    def speaks(self) -> bool:
+        """True for one rank of those that share rows: all of them have the same scores."""
+        return process_group.rank() % self.settings.sequence_parallel == 0
 
     def score(self, micro_batch: MicroBatch, entropy: Entropy = "off") -> Tensor:
         """[2, N]: log-probabilities of the targets, with a graph, and entropies."""
+        if self._sharing is None:
+            return self._score(micro_batch, entropy)
+        own, mine = self._sharing.own(micro_batch)
+        return self._sharing.joined(self._score(own, entropy), mine, len(micro_batch.targets))
+
+    def _score(self, micro_batch: MicroBatch, entropy: Entropy) -> Tensor:
         device = self._deepspeed.device
         return self._deepspeed(
             micro_batch.token_ids.to(device),
@@ -116,9 +140,10 @@ class TrainerEngine:
         )
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradient of this rank's share of the loss; shares of all ranks are summed."""
-        # DeepSpeed averages over data-parallel ranks; our denominator is global already.
-        self._deepspeed.backward(loss * self.ranks, scale_wrt_gas=False)
+        """Add the gradient of this rank's share of the loss; shares of all ranks are summed. Ranks
+        that share rows give the same loss, and each has the gradient of its own positions."""
+        # DeepSpeed averages over ranks; our denominator is global already.
+        self._deepspeed.backward(loss * process_group.ranks(), scale_wrt_gas=False)
 
     def step(self, rate: float) -> float:
         """Reduce, clip, move the optimizer at that learning rate, clear the gradients; returns the
@@ -141,12 +166,19 @@ class TrainerEngine:
     @torch.no_grad()
     def probe(self, token_ids: Sequence[int]) -> list[float]:
         """[T-1] log p(token t+1 | tokens up to t) of one sequence, in float32."""
-        device = self._deepspeed.device
-        ids = torch.tensor([list(token_ids)], device=device)
-        count = ids.shape[1]
-        positions = torch.arange(count, device=device)
-        scores = self._deepspeed(ids, positions[None], None, positions[:-1], ids[0, 1:], "off")
-        return scores[0].float().tolist()
+        count = len(token_ids)
+        line = Line(
+            key="probe",
+            token_ids=np.array(token_ids, dtype=np.int64),
+            sampled=np.arange(count) > 0,
+            weight=0.0,
+            advantage=0.0,
+            old_logprobs=np.zeros(count, dtype=np.float32),
+            versions=np.full(count, -1),
+        )
+        sharing = self.settings.sequence_parallel
+        ((whole,),) = split([line], tokens=count, packed=False, sharing=sharing)
+        return self.score(whole)[0].float().tolist()
 
     def weights(self) -> dict[str, Tensor]:
         """Every parameter and buffer, whole, in main memory; empty on ranks other than 0."""
@@ -198,7 +230,7 @@ def load_model(settings: Model, layout: Layout) -> PreTrainedModel:
     path = settings.path
     try:
         shape = AutoConfig.from_pretrained(path, local_files_only=True)
-        _require_proved(shape, layout)
+        _require_proved(shape, settings, layout)
         AttentionInterface.register(attention.NAME, attention.attend)
         model = AutoModelForCausalLM.from_pretrained(
             path,
@@ -219,15 +251,38 @@ def load_model(settings: Model, layout: Layout) -> PreTrainedModel:
             module.attention_dropout = 0.0  # pyright: ignore[reportArgumentType]
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
+    if settings.offload_activations:
+        layer_memory.keep_activations_in_main_memory(model)
+    if settings.mlp_tiles > 1:
+        layer_memory.tile_mlps(model, settings.mlp_tiles)
     return model
 
 
-def _require_proved(shape: PretrainedConfig, layout: Layout) -> None:
-    proved = attention.ARCHITECTURES.get(shape.model_type)
+def _sequence_group(settings: Model) -> sequence.SequenceGroup | None:
+    size, ranks = settings.sequence_parallel, process_group.ranks()
+    if ranks % size:
+        raise ConfigError(
+            f"model.sequence_parallel: {ranks} ranks cannot be divided into groups of {size}"
+        )
+    return sequence.SequenceGroup(size) if size > 1 else None
+
+
+def _share_rows(model: PreTrainedModel, sharing: sequence.SequenceGroup) -> None:
+    """Attention of every kind that the model has works on rows that are shared out."""
+    for wrong in architectures.unshareable(model.config, sharing.size):
+        raise ConfigError(f"model.sequence_parallel: {wrong}")
+    AttentionInterface.register(sequence.NAME, sharing.attend)
+    model.set_attn_implementation(sequence.NAME)
+    if "linear_attention" in (getattr(model.config, "layer_types", None) or ()):
+        sharing.share_linear_attention(modeling_qwen3_5)
+
+
+def _require_proved(shape: PretrainedConfig, model: Model, layout: Layout) -> None:
+    proved = architectures.PROVED.get(shape.model_type)
     if proved is None:
         raise ConfigError(
             f"model.path: the architecture {shape.model_type!r} is not proved with this learner",
-            hint=f"proved are {', '.join(sorted(attention.ARCHITECTURES))}",
+            hint=f"proved are {', '.join(sorted(architectures.PROVED))}",
         )
     if layout.layout != "padded" and not proved.packing:
         raise ConfigError(
@@ -235,3 +290,11 @@ def _require_proved(shape: PretrainedConfig, layout: Layout) -> None:
             "carries its state on)",
             hint='set layout = "padded"',
         )
+    for name, value in (
+        ("sequence_parallel", model.sequence_parallel),
+        ("mlp_tiles", model.mlp_tiles),
+    ):
+        if value > 1 and not getattr(proved, name):
+            raise ConfigError(
+                f"model.{name}: not proved with {shape.model_type!r}", hint=f"set {name} = 1"
+            )

@@ -49,24 +49,53 @@ class MicroBatch:
         return self.token_ids.numel() - self.tokens
 
 
+SHORTEST_SHARE = 8
+"""Positions of a row that a rank has at least where ranks share rows: a short convolution must find
+all that it reads on the rank before."""
+
+
+def own_width(width: int, size: int) -> int:
+    """Positions of a row of `width` that each of `size` ranks has, padding counted."""
+    return max(-(-width // size), SHORTEST_SHARE)
+
+
+def owners(part: MicroBatch, size: int) -> Tensor:
+    """[N] which of `size` ranks holds the position that predicts a target."""
+    width = part.token_ids.shape[1]
+    return part.predicts % width // own_width(width, size)
+
+
 def split(
-    lines: Sequence[Line], *, tokens: int, packed: bool, shared: bool = False, ranks: int = 1
+    lines: Sequence[Line],
+    *,
+    tokens: int,
+    packed: bool,
+    shared: bool = False,
+    ranks: int = 1,
+    sharing: int = 1,
 ) -> list[list[MicroBatch]]:
     """Micro-batches for each rank, equally many; at most `tokens` positions each, padding counted.
 
     A longer line goes alone. `shared` (of packed rows) counts a common beginning with every line,
-    so a row may hold less than it could. The result depends on the lines, not on their order.
+    so a row may hold less than it could. `sharing` ranks have each row's positions together. The
+    result depends on the lines, not on their order.
     """
     ordered = sorted(lines, key=lambda line: (-len(line), line.key))
     parts = _packed_parts(ordered, tokens, ranks) if packed else _padded_parts(ordered, tokens)
     made = [_pack(part, shared=shared) if packed else _pad(part) for part in parts]
     made += [_pack([])] * (-len(made) % ranks or (0 if made else ranks))
     turns = [made[i : i + ranks] for i in range(0, len(made), ranks)]
-    most = [max(len(part.targets) for part in turn) for turn in turns]
+    most = [max(_most_of_a_rank(part, sharing) for part in turn) for turn in turns]
     return [
         [replace(turn[rank], most_targets=n) for turn, n in zip(turns, most, strict=True)]
         for rank in range(ranks)
     ]
+
+
+def _most_of_a_rank(part: MicroBatch, sharing: int) -> int:
+    if sharing == 1 or not len(part.targets):
+        return len(part.targets)
+    return int(owners(part, sharing).bincount().max())
 
 
 def _packed_parts(ordered: list[Line], tokens: int, ranks: int) -> list[list[Line]]:

@@ -20,6 +20,12 @@ class Model(Section):
     """What lies in main memory: optimizer states; "all" is parameters, too (stage 3)."""
     gradient_checkpointing: bool
     """Make activations again in the backward pass instead of keeping them."""
+    offload_activations: bool
+    """What gradient checkpointing keeps waits in main memory."""
+    sequence_parallel: PositiveInt
+    """Neighbouring ranks that share the positions of every row (Ulysses); 1 is off."""
+    mlp_tiles: PositiveInt
+    """Pieces of a row that pass each MLP one after another; 1 is off."""
     max_tokens: PositiveInt
     """Longest trajectory, prompt and response together; a longer one is refused, never cut."""
 
@@ -33,6 +39,9 @@ class Model(Section):
             'offload "all" needs zero_stage 3': self.offload == "all" and self.zero_stage != 3,
             "bfloat16 needs zero_stage 1, 2 or 3: they hold the float32 master weights": (
                 self.dtype == "bfloat16" and self.zero_stage == 0
+            ),
+            "offload_activations needs gradient_checkpointing: it decides what is kept": (
+                self.offload_activations and not self.gradient_checkpointing
             ),
         }
         for sentence, refused in refusals.items():

@@ -101,6 +101,21 @@ def broadcast(values: NDArray) -> NDArray:
     return tensor.numpy()
 
 
+def said(text: str) -> list[str]:
+    """What every rank says, in order of ranks."""
+    if ranks() == 1:
+        return [text]
+    data = text.encode()
+    most = int(highest(len(data)))
+    padded = torch.zeros(most + 8, dtype=torch.uint8)
+    padded[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+    padded[most:] = torch.frombuffer(bytearray(len(data).to_bytes(8, "big")), dtype=torch.uint8)
+    parts = [torch.zeros_like(padded) for _ in range(ranks())]
+    dist.all_gather(parts, padded)
+    whole = [bytes(part.tolist()) for part in parts]
+    return [part[: int.from_bytes(part[most:], "big")].decode() for part in whole]
+
+
 def average_gradients(parameters: list[torch.nn.Parameter]) -> None:
     """Replace every gradient by its mean over the ranks, all in one message a dtype."""
     if ranks() == 1:

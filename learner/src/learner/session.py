@@ -13,7 +13,7 @@ from envfarm.errors import ConfigError, StreamError, boundary
 from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.retry import Retry
 
-from learner import checkpoint, settings
+from learner import checkpoint, preflight, process_group, settings
 from learner.checkpoint import Progress
 from learner.config import Config
 from learner.files import write_durably
@@ -35,6 +35,8 @@ def run(config: Config, stop: threading.Event) -> None:
     """One process's life; raises EnvfarmError for everything that has a name."""
     launched = settings.launched()
     if launched is not None and launched.rank > 0:
+        process_group.join()
+        preflight.check(config)
         follow(Trainee(config))
         return
     token = settings.gateway_token(config.gateway.token_file)
@@ -45,6 +47,8 @@ def run(config: Config, stop: threading.Event) -> None:
     if not lease.take(stop):
         return
     try:
+        process_group.join()
+        preflight.check(config)
         trainee = LeadingTrainee(config)
         _lead(config, trainee, client, lease, token, stop)
         trainee.end()

@@ -93,10 +93,11 @@ def forward_backward(
         tokens=layout.micro_batch_tokens,
         packed=layout.layout != "padded",
         shared=layout.layout == "shared",
-        ranks=engine.ranks,
+        ranks=engine.shares,
+        sharing=engine.settings.sequence_parallel,
     )
     seen = _Seen()
-    for part in shares[process_group.rank()]:
+    for part in shares[engine.share]:
         started = time.monotonic()
         known = _tokens(part, reference)
         with torch.set_grad_enabled(work.has_signal):
@@ -107,7 +108,8 @@ def forward_backward(
             started = time.monotonic()
             engine.backward(made.loss)
             seen.backward_seconds += time.monotonic() - started
-        seen.add(part, made, scores[1], current_version)
+        if engine.speaks:
+            seen.add(part, made, scores[1], current_version)
     positions = sum(part.token_ids.numel() for parts in shares for part in parts)
     padding = sum(part.padding for parts in shares for part in parts)
     return _result(seen, work.tokens, padding / positions)
@@ -127,7 +129,7 @@ def _tokens(part: MicroBatch, reference: ReferenceModel | None) -> Tokens:
 
 def _result(seen: _Seen, tokens: int, padding_share: float) -> PassResult:
     total, count = process_group.total, max(tokens, 1)
-    log_ratio = process_group.gathered(torch.cat(seen.log_ratio))
+    log_ratio = process_group.gathered(torch.cat([torch.zeros(0), *seen.log_ratio]))
     fresh = torch.cat(seen.fresh) if seen.fresh else torch.zeros(0)
     fresh_count = total(len(fresh))
     low, high = total(seen.low) / count, total(seen.high) / count

@@ -6,15 +6,10 @@ model is in, and keep float32 masters: 1e-8 for the first gradient, 1e-5 after i
 float64: 1e-5.
 """
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
@@ -22,12 +17,10 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 from learner.algorithm.recipe import Algorithm
 from learner.batch import make_batch
 from tests.support import exact_case, rank_script
-from tests.support.learner_process import ROOT
+from tests.support.rank_runs import FREE, LR, WIDE, case, run
 
-LR = 1e-2
-WIDE = 4096
-CLIPPED, FREE = 0.05, 1e9
-"""Below and above the case's gradient norms."""
+CLIPPED = 0.05
+"""Below the case's gradient norms."""
 
 
 pytestmark = pytest.mark.prove
@@ -50,51 +43,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """ZeRO 3 really shards its embeddings: DeepSpeed keeps parameters below 100,000 whole."""
     return exact_case.save(exact_case.qwen3(vocabulary=WIDE), tmp_path_factory.mktemp("wide"))
-
-
-def case(name: str, model: Path, *, tokens: int = 60, **settings) -> dict:
-    fixed = {
-        "model.path": model,
-        "optimizer.lr": LR,
-        "optimizer.grad_norm": FREE,
-        "batch.micro_batch_tokens": tokens,
-        "batch.logits_at_once": 700,
-    }
-    return {
-        "name": name,
-        "overrides": [f"{k}={v}" for k, v in {**fixed, **settings}.items()],
-    }
-
-
-def run(cases: list[dict], ranks: int, out: Path) -> dict[str, tuple[dict, dict[str, Tensor]]]:
-    out.mkdir(exist_ok=True)
-    (out / "cases.json").write_text(json.dumps(cases, default=str))
-    arguments = [str(Path(rank_script.__file__)), str(out / "cases.json"), str(out)]
-    command = [sys.executable, *arguments]
-    if ranks > 1:
-        launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
-        command = [sys.executable, *launcher, *arguments]
-    done = subprocess.run(
-        command,
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": os.environ["HOME"],
-            "PYTHONPATH": str(ROOT),
-            "OMP_NUM_THREADS": "1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return {
-        one["name"]: (
-            json.loads((out / f"{one['name']}.json").read_text()),
-            load_file(out / f"{one['name']}.safetensors"),
-        )
-        for one in cases
-    }
 
 
 def plain(

@@ -24,6 +24,7 @@ COMMANDS = [
     "probe",
     "eval",
     "sft",
+    "plan",
     "train",
 ]
 

@@ -10,7 +10,7 @@ from transformers import AttentionInterface, LlamaConfig, PreTrainedModel, Qwen2
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.models.qwen2.modeling_qwen2 import Qwen2ForCausalLM
 
-from learner import attention
+from learner import architectures, attention, layer_memory
 from learner.algorithm.presets import PRESETS
 from learner.algorithm.recipe import Algorithm
 from learner.batch import make_batch
@@ -81,7 +81,7 @@ def alone_and_together(model: PreTrainedModel, **layout) -> tuple[Tensor, Tensor
 def test_what_is_proved_equals_alone_and_what_leaks_is_not_in_the_table(name: str, layout: dict):
     wanted, found = alone_and_together(MODELS[name](), **layout)
     gap = float((wanted - found).abs().max())
-    if not layout["packed"] or attention.ARCHITECTURES[name].packing:
+    if not layout["packed"] or architectures.PROVED[name].packing:
         assert gap < 1e-5
         assert float((wanted - found).abs().mean()) < 1e-6
     else:
@@ -89,7 +89,40 @@ def test_what_is_proved_equals_alone_and_what_leaks_is_not_in_the_table(name: st
 
 
 def test_every_architecture_of_the_table_is_tried_here():
-    assert MODELS.keys() == attention.ARCHITECTURES.keys()
+    assert MODELS.keys() == architectures.PROVED.keys()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_mlps_in_pieces_and_activations_elsewhere_change_nothing(name: str, tmp_path: Path):
+    """One layer's rows of 5 positions in 8 pieces: some are empty, as a short row's are."""
+    plain, frugal = MODELS[name]().double(), MODELS[name]().double()
+    frugal.gradient_checkpointing_enable({"use_reentrant": False})
+    layer_memory.keep_activations_in_main_memory(frugal)
+    layer_memory.tile_mlps(frugal, 8)
+    frugal.train()
+    ids = torch.tensor([[5, 9, 2, 33, 40], [1, 1, 7, 8, 3]])
+    for model in (plain, frugal):
+        model(ids, use_cache=False).logits.square().sum().backward()
+    pairs = zip(plain.named_parameters(), frugal.named_parameters(), strict=True)
+    for (which, one), (_, other) in pairs:
+        assert torch.allclose(one.grad, other.grad, rtol=1e-9), which  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("size", "heads", "keys", "words"),
+    [
+        (4, 24, 4, []),
+        (8, 24, 4, []),  # a key head stands on two ranks
+        (5, 24, 4, ["24 attention heads cannot be divided among 5", "4 key heads can neither"]),
+        (3, 24, 4, ["4 key heads can neither"]),
+        (16, 24, 4, ["24 attention heads cannot be divided among 16"]),
+    ],
+)
+def test_heads_that_cannot_be_shared_out_are_named(size, heads, keys, words):
+    shape = Qwen2Config(num_attention_heads=heads, num_key_value_heads=keys)
+    found = list(architectures.unshareable(shape, size))
+    assert len(found) == len(words)
+    assert all(word in sentence for word, sentence in zip(words, found, strict=True))
 
 
 def settings(path: Path, layout: str) -> tuple[Model, Layout]:
@@ -99,6 +132,9 @@ def settings(path: Path, layout: str) -> tuple[Model, Layout]:
         zero_stage=0,
         offload="none",
         gradient_checkpointing=False,
+        offload_activations=False,
+        sequence_parallel=1,
+        mlp_tiles=1,
         max_tokens=100,
     )
     return model, Layout(layout=layout, micro_batch_tokens=60, logits_at_once=1000)  # pyright: ignore

@@ -12,7 +12,7 @@ TINY = CONFIGS / "tiny-cpu.toml"
 
 
 def test_the_reference_recipe_says_what_it_must():
-    config = load(CONFIGS / "reference.toml", [])
+    config = load(CONFIGS / "reference-q38-24xh100.toml", [])
     assert (config.algorithm.clip_low, config.algorithm.clip_high) == (0.2, 0.2)
     assert (config.optimizer.lr, config.optimizer.betas) == (1e-6, (0.9, 0.999))
     assert (config.optimizer.weight_decay, config.optimizer.grad_norm) == (0.0, 1.0)
@@ -48,6 +48,8 @@ def test_the_reference_recipe_says_what_it_must():
         ("model.dtype=bfloat16", "needs zero_stage 1, 2 or 3"),
         ("model.offload=optimizer", "needs zero_stage 1, 2 or 3"),
         ("model.offload=all", "needs zero_stage 3"),
+        ("model.offload_activations=true", "offload_activations needs gradient_checkpointing"),
+        ("model.sequence_parallel=0", "model.sequence_parallel"),
         ("run", "write it as section.key=value"),
         ("seed.x=1", "seed is not a section"),
     ],

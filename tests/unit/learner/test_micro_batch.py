@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from learner.line import Line
-from learner.micro_batch import MicroBatch, split
+from learner.micro_batch import MicroBatch, own_width, owners, split
 
 
 def line(key: str, ids: list[int], sampled: list[int], **changes) -> Line:
@@ -117,3 +117,22 @@ def test_packed_parts_are_of_even_size():
     sizes = [part.tokens for part in split(lines, tokens=100, packed=True)[0]]
     assert max(sizes) - min(sizes) <= 4
     assert sum(sizes) == sum(range(2, 30))
+
+
+def test_ranks_that_share_a_row_know_who_predicts_what():
+    """20 positions for 2 ranks: 10 each; the most targets that one of them has is what counts."""
+    sampled = [0, *([1] * 12), *([0] * 7)]
+    ((m,),) = split([line("a", list(range(1, 21)), sampled)], tokens=100, packed=True, sharing=2)
+    assert own_width(20, 2) == 10
+    assert owners(m, 2).tolist() == [0] * 10 + [1] * 2
+    assert m.most_targets == 10
+    assert own_width(21, 2) == 11
+    assert own_width(4, 2) == 8, "a convolution of 4 reads 3 positions of the rank before"
+
+
+def test_in_padded_rows_every_row_is_shared_out():
+    lines = [line("a", list(range(1, 21)), [0] + [1] * 19), line("b", [1] * 18, [0] * 17 + [1])]
+    ((m,),) = split(lines, tokens=100, packed=False, sharing=4)
+    assert own_width(m.token_ids.shape[1], 4) == 8
+    assert owners(m, 4).tolist() == [0] * 8 + [1] * 8 + [2] * 3 + [2]
+    assert m.most_targets == 8

@@ -71,6 +71,9 @@ def initial(tmp_path_factory: pytest.TempPathFactory) -> tuple[PreTrainedModel, 
         zero_stage=0,
         offload="none",
         gradient_checkpointing=False,
+        offload_activations=False,
+        sequence_parallel=1,
+        mlp_tiles=1,
         max_tokens=100,
     )
     layout = Layout(layout="packed", micro_batch_tokens=60, logits_at_once=1000)

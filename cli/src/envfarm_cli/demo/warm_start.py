@@ -128,6 +128,9 @@ def warm_start(
                 "zero_stage": 0,
                 "offload": "none",
                 "gradient_checkpointing": False,
+                "offload_activations": False,
+                "sequence_parallel": 1,
+                "mlp_tiles": 1,
                 "max_tokens": recipe.max_tokens,
             },
             "data": {

@@ -49,6 +49,9 @@ def settings(path: Path) -> Model:
         zero_stage=0,
         offload="none",
         gradient_checkpointing=False,
+        offload_activations=False,
+        sequence_parallel=1,
+        mlp_tiles=1,
         max_tokens=LONGEST,
     )
 

@@ -105,14 +105,15 @@ def _step(
         tokens=layout.micro_batch_tokens,
         packed=layout.layout != "padded",
         shared=layout.layout == "shared",
-        ranks=engine.ranks,
+        ranks=engine.shares,
+        sharing=engine.settings.sequence_parallel,
     )
-    loss = sum(_backward(engine, part) for part in parts[process_group.rank()])
+    loss = sum(_backward(engine, part) for part in parts[engine.share])
     norm = engine.step(rate)
     tokens = sum(map(len, lines))
     positions = sum(part.token_ids.numel() for share in parts for part in share)
     return {
-        "loss": process_group.total(loss),
+        "loss": process_group.total(loss if engine.speaks else 0.0),
         "grad_norm": norm,
         "tokens": tokens,
         "targets": targets,

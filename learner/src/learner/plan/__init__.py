@@ -1,0 +1,1 @@
+"""What a run needs, computed before it is started: `python -m learner plan`."""
