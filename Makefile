@@ -11,7 +11,7 @@ TEST_JOBS ?= 2
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 STAMP := $(VENV)/.ready-$(shell cat requirements/*.txt requirements/setup.sh requirements/build_ops.py */pyproject.toml services/*/pyproject.toml deploy/vllm-metadata/pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: help setup demo demo-proofs test check prove gpu-test bench watch observability-test proto dashboards lock format clean
+.PHONY: help setup demo demo-proofs test check prove gpu-test bench watch observability-test tasks proto dashboards lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -41,7 +41,17 @@ check: setup ## format, lint, types, import rules, stubs, contracts (2 minutes)
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/contract
 
 test: setup ## all tests on real Postgres, Valkey, vLLM and DeepSpeed (20 minutes)
-	$(BIN)/python -m pytest -q -m "not prove" -n $(TEST_JOBS) --dist loadfile
+	$(BIN)/python -m pytest -q -m "not prove" -n $(TEST_JOBS) --dist loadfile --durations=20
+
+# Domains with a pool of their own; orders and counter are for tests and the demo.
+POOLS = $(filter-out orders counter,$(notdir $(patsubst %/world/,%,$(wildcard domains/*/world/))))
+
+tasks: setup ## lint, worlds, proofs of all tasks, and scripted agents on the pools (10 minutes)
+	$(BIN)/envfarm tasks lint
+	$(BIN)/envfarm tasks similar $(POOLS:%=--domain %)
+	$(BIN)/envfarm world check
+	$(BIN)/envfarm tasks validate --all --stand-in-judge
+	$(BIN)/envfarm tasks baselines $(POOLS:%=--domain %)
 
 prove: setup ## full rounds and benches; writes proofs/*.json
 	$(BIN)/python -m pytest -q -m prove

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from envfarm_cli.authoring.domain_facts import facts_of
 from envfarm_cli.authoring.lint import lint
 from envfarm_cli.authoring.task_shares import shares
 from envfarm_cli.authoring.task_text import read_task, similar_pairs
@@ -11,25 +12,21 @@ from envfarm_cli.domain_files import find_tasks
 
 DOMAINS = Path(__file__).parents[2] / "domains"
 ALL = [read_task(files) for files in find_tasks(DOMAINS)]
-WRITES = {
-    tool
-    for task in ALL
-    for tool in task.skeleton
-    if not tool.startswith(("get_", "find_", "list_"))
-} - {"escalate"}
-"""Tools that do more than hand a matter on."""
+FACTS = facts_of(DOMAINS, {task.domain for task in ALL})
+HANDS_ON = {"escalate"}
+"""Writing tools that only hand a matter on."""
 POOLS = ["fieldservice"]
 """Domains of full size, whose wording and traps are written by hand."""
 
 
 def test_no_task_has_a_mistake_that_shows_in_its_files():
-    errors = [finding for finding in lint(ALL) if finding.level == "error"]
+    errors = [finding for finding in lint(ALL, FACTS) if finding.level == "error"]
     assert errors == []
 
 
 @pytest.mark.parametrize("domain", POOLS)
 def test_a_pool_has_no_warnings_either(domain: str):
-    assert lint([task for task in ALL if task.domain == domain]) == []
+    assert lint([task for task in ALL if task.domain == domain], FACTS) == []
 
 
 @pytest.mark.parametrize("domain", POOLS)
@@ -40,9 +37,11 @@ def test_openings_of_a_pool_are_not_alike(domain: str):
 
 @pytest.mark.parametrize("domain", POOLS)
 def test_a_pool_is_spread_over_workflows_skeletons_and_ends(domain: str):
-    counted = shares([task for task in ALL if task.domain == domain])
+    tasks = [task for task in ALL if task.domain == domain]
+    counted = shares(tasks, FACTS)
     assert counted.tasks >= 80
     assert max(counted.workflows.values()) * 12 <= counted.tasks
     assert max(counted.skeletons.values()) <= 8
-    restrained = sum(not set(task.skeleton) & WRITES for task in ALL if task.domain == domain)
+    writes = FACTS[domain].writing - HANDS_ON
+    restrained = sum(not set(task.skeleton) & writes for task in tasks)
     assert 0.15 <= restrained / counted.tasks <= 0.2

@@ -73,13 +73,13 @@ def stats(
 ) -> int:
     """Show how tasks are spread: workflows, failure modes, call skeletons, kinds of checks.
 
-    A skeleton is the sequence of tools of the golden run. Which tools write is read from their
-    names (get_, find_, list_ and the like read).
+    A skeleton is the sequence of tools of the golden run. A tool writes when the world declares it
+    WRITE.
 
     Example: [b]envfarm tasks stats --domain orders[/b]
     """
     out, tasks = Output(json), chosen_tasks(domains, domain or [], split)
-    counted = shares(tasks)
+    counted = shares(tasks, facts_of(domains, (task.domain for task in tasks)))
     for title, counts in (
         ("workflow", counted.workflows),
         ("failure mode", counted.failure_modes),

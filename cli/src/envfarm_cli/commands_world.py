@@ -169,12 +169,13 @@ def _runs(domains: Path, name: str) -> dict[str, list[world_check.Call]]:
 
 
 def _settings(domains: Path, apart: StateDir) -> Settings:
-    return Settings(
-        domains_dir=domains,
-        infra_token=secrets.token_urlsafe(24),  # pyright: ignore[reportArgumentType]
-        grader_token=secrets.token_urlsafe(24),  # pyright: ignore[reportArgumentType]
-        state_dir=apart.path / "env-server",
-    )
+    given: dict[str, Any] = {
+        "domains_dir": domains,
+        "infra_token": secrets.token_urlsafe(24),
+        "grader_token": secrets.token_urlsafe(24),
+        "state_dir": apart.path / "env-server",
+    }
+    return Settings(**given)
 
 
 def _domains(domains: Path, names: list[str]) -> list[str]:

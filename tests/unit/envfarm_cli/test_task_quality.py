@@ -235,7 +235,8 @@ def test_similar_pairs_come_with_the_most_alike_first():
 def test_shares_count_every_task_once_and_tell_restraint_from_action():
     idle = copy.deepcopy(PRIVATE["golden"])
     idle["actions"] = idle["actions"][:1]
-    counted = shares([task(), task(name="shop/b"), task({"private": {"golden": idle}}, "shop/c")])
+    tasks = [task(), task(name="shop/b"), task({"private": {"golden": idle}}, "shop/c")]
+    counted = shares(tasks, {"shop": SHOP})
     assert counted.tasks == 3
     assert counted.workflows == {"refund": 3}
     assert counted.skeletons == {"get_order > issue_refund": 2, "get_order": 1}

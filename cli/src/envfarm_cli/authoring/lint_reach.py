@@ -22,7 +22,7 @@ from grader.checks import reply
 _ID = re.compile(r"\b([A-Za-z]{1,6}-?)\d+\b")
 _DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d")
 _JUDGES = re.compile(
-    r"\b(agent|assistant|model|desk|they)\s+(should|must|ought to|has to|is expected to)\b"
+    r"\b(agent|assistant|model)\s+(should|must|ought to|has to|is expected to)\b"
     r"|\b(right|correct|expected) (answer|action|outcome|thing to do)\b"
     r"|\b(policy|rules?) (says?|requires?|forbids?|allows?)\b",
     re.IGNORECASE,
@@ -87,6 +87,7 @@ def knowable(task: TaskText, facts: DomainFacts) -> Iterator[Finding]:
         for check in checks_of(task)
         if check.get("kind") == "state"
     )
+    has_written = False
     is_compared = any(check.get("kind") == "state" for check in checks_of(task))
     for call in task.calls:
         if call.get("tool") not in facts.writing or not is_compared:
@@ -98,9 +99,11 @@ def knowable(task: TaskText, facts: DomainFacts) -> Iterator[Finding]:
             if len(value.split()) >= LEAST_WORDS and not has_free_text:
                 message = f"{where}, which nobody can know word for word: declare it unstable"
                 yield Finding(task.task_id, "error", "ambiguous_goal", message)
-            elif _is_id(value) and not value.startswith(tuple(prefixes)):
+            elif not has_written and _is_id(value) and not value.startswith(tuple(prefixes)):
                 message = f"{where}, which stands in no row and in nothing that is said"
                 yield Finding(task.task_id, "error", "unreachable_value", message)
+        # From here on ids may have been made by a call.
+        has_written = True
 
 
 def made_ids(task: TaskText, facts: DomainFacts) -> Iterator[Finding]:

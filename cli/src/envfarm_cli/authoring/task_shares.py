@@ -1,13 +1,11 @@
 """How a pool of tasks is made up: by workflow, failure mode, split, call skeleton and right end."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from envfarm_cli.authoring.domain_facts import DomainFacts
 from envfarm_cli.authoring.task_text import TaskText
-
-READ_PREFIXES = ("get_", "find_", "list_", "show_", "search_", "look_")
-"""How reading tools are called; the files alone do not say which tools write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +26,9 @@ class Shares:
     """Tasks whose golden run writes exactly once, an escalation for example."""
 
 
-def shares(tasks: Sequence[TaskText]) -> Shares:
-    """The most frequent first, then by name."""
-    writes = [sum(not reads(tool) for tool in task.skeleton) for task in tasks]
+def shares(tasks: Sequence[TaskText], facts: Mapping[str, DomainFacts]) -> Shares:
+    """The most frequent first, then by name. A tool of a domain without `facts` counts as writing."""
+    writes = [sum(writes_rows(tool, task, facts) for tool in task.skeleton) for task in tasks]
     checks = [check for task in tasks for check in task.private.get("checks") or []]
     return Shares(
         tasks=len(tasks),
@@ -45,9 +43,10 @@ def shares(tasks: Sequence[TaskText]) -> Shares:
     )
 
 
-def reads(tool: str) -> bool:
-    """Whether a tool reads, by its name."""
-    return tool.startswith(READ_PREFIXES)
+def writes_rows(tool: str, task: TaskText, facts: Mapping[str, DomainFacts]) -> bool:
+    """Whether a tool of the golden run is declared WRITE."""
+    known = facts.get(task.domain)
+    return known is None or tool in known.writing
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:

@@ -159,12 +159,14 @@ class WorldShell:
         found = program if program.exists() else shutil.which("psql", path=settings.search_path())
         if not found:
             raise BadInput("there is no psql on this machine", hint="write SQL here instead")
-        facts = conninfo_to_dict(self._sql.conninfo)
+        facts = {name: str(v) for name, v in conninfo_to_dict(self._sql.conninfo).items()}
         # In a file, as a command line can be read by everybody on the machine.
         with tempfile.NamedTemporaryFile("w", prefix="envfarm-pgpass-") as file:
             file.write(f"*:*:*:*:{facts.pop('password', '')}\n")
             file.flush()
-            subprocess.run([found, "-X", make_conninfo(**facts, passfile=file.name)], check=False)
+            subprocess.run(
+                [found, "-X", make_conninfo("", passfile=file.name, **facts)], check=False
+            )
 
     def _fresh(self, _: str) -> None:
         self._close()

@@ -45,9 +45,14 @@ class _Strict(BaseModel):
 
 
 class WorldFile(_Strict):
+    """world.yaml: what a world is, besides its schema, rows, policy and tools."""
+
     world: _Slug
+    """Name of the domain's folder."""
     now: AwareDatetime
+    """The frozen clock, with its zone: what call.now and world.now() answer."""
     description: _Text
+    """One sentence for people."""
     catalogs: Literal["hidden", "readable"] = "hidden"
     """Whether an agent may read Postgres's catalogs."""
     examples: dict[str, list[dict[str, JsonValue]]] = {}
@@ -57,22 +62,37 @@ class WorldFile(_Strict):
 
 
 class Limits(_Strict):
+    """Limits of the policy; reaching one ends the attempt, which is then graded as it stands."""
+
     max_turns: int = Field(gt=0)
+    """Answers of the model."""
     max_tool_calls: int = Field(gt=0)
     max_turn_tokens: int = Field(gt=0)
+    """Sampled in one turn."""
     max_total_tokens: int = Field(gt=0)
+    """Of the whole conversation, prompt included."""
     max_tool_seconds: float = Field(gt=0)
+    """Inside tools, summed."""
 
 
 class Tags(_Strict):
+    """What a task is counted under."""
+
     workflow: _Text
+    """What the person wants."""
     failure_mode: _Text
+    """What an agent easily gets wrong here."""
     split: Literal["train", "eval"]
+    """Whether the task trains or is held out."""
 
 
 class TaskFile(_Strict):
+    """The half of a task that the agent's side may know."""
+
     id: _TaskId
+    """<domain>/<file name without .yaml>."""
     opening: _Text
+    """The person's first message, in their own words."""
     limits: Limits
     tags: Tags
 

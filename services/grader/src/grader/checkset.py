@@ -16,6 +16,7 @@ class Action(Strict):
     """One tool call."""
 
     tool: Name
+    """As the world's tools.py names it."""
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
 
 
@@ -23,7 +24,9 @@ class GoldenRun(Strict):
     """Calls that answer the task rightly, and what the agent says then."""
 
     actions: list[Action]
+    """In order; every one must be accepted."""
     reply: Annotated[str, Field(max_length=10_000)]
+    """The agent's last words."""
 
 
 class NearMiss(Strict):
@@ -46,7 +49,7 @@ class Equivalent(Strict):
 
 
 class CheckFile(Strict):
-    """One file of `private/`."""
+    """The private half of a task: the golden run and the checks that tell it from wrong ones."""
 
     task: Annotated[str, Field(pattern=r"^[a-z0-9_-]+/[a-z0-9_-]+$")]
     empty: Literal["fails", "passes"] = "fails"

@@ -31,17 +31,24 @@ class _Strict(BaseModel):
 
 
 class Line(_Strict):
+    """Something that a scripted user says, once."""
+
     when: re.Pattern[str]
+    """Searched in the assistant's last text."""
     say: str
 
 
 class UserScript(_Strict):
-    """One file, as it stands."""
+    """The person of one task: what they know and say."""
 
     task: str
+    """Id of the task."""
     context: str = ""
+    """What the person knows, wants and accepts, for a model that plays them."""
     script: list[Line] = []
+    """What they say without a model: of the lines that were not used yet the first that fits."""
     end_after: re.Pattern[str] | None = None
+    """An assistant's text that fits this ends the conversation; it also ends when no line fits."""
 
 
 class User(Protocol):
