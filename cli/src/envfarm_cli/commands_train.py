@@ -36,6 +36,7 @@ from envfarm_cli.commands_stack import (
     JsonOption,
     StateDirOption,
 )
+from envfarm_cli.launching import Kind, Launch
 from envfarm_cli.learner_config import merge
 from envfarm_cli.output import OK, Output
 from envfarm_numbers.selection_files import SelectedTasks
@@ -53,6 +54,14 @@ def train_(
     ] = None,
     engine: EngineOption = "vllm",
     model: ModelOption = None,
+    launcher: Annotated[
+        Kind, typer.Option("--launcher", help="Who starts the learner's ranks.")
+    ] = "local",
+    nodes: Annotated[int, typer.Option(min=1, help="Machines of the learner.")] = 1,
+    gpus: Annotated[int, typer.Option(min=1, help="Ranks on each machine, one for a GPU.")] = 1,
+    hostfile: Annotated[
+        Path | None, typer.Option(help="Of deepspeed: a line `HOST slots=N` for each machine.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only resolve the recipe and print it with its hash.")
     ] = False,
@@ -70,9 +79,14 @@ def train_(
     checkpoint, and no group is lost or used twice. The report names the best version by
     validation beside the last one.
 
+    The learner may have many ranks: --launcher torchrun on this machine, slurm within an allocation,
+    deepspeed on the machines of a hostfile. Before they train they compare versions, recipe, model
+    and disk; one that fails ends all, and the same command goes on, on another number of GPUs, too.
+
     Example: [b]envfarm train RUN.toml --set train.updates=50[/b]
     """
     out = Output(json)
+    launch = Launch(kind=launcher, nodes=nodes, ranks_per_node=gpus, hostfile=hostfile)
     chosen = services(stack, engine, model) if stack else None
     recipe = RunRecipe.load(run, settings or [], chosen)
     if dry_run:
@@ -92,7 +106,7 @@ def train_(
                 domains=domains,
                 say=narration.note,
             ) as farm:
-                Run(recipe, farm, folder, stages, narration).go()
+                Run(recipe, farm, folder, stages, narration, launch).go()
         narration.stage("report", "curves, validations, what became of every group")
         summary = write_report(recipe, stages, folder.path)
     _last_words(summary, folder.path, narration)
@@ -110,8 +124,10 @@ class Run:
         folder: CampaignFolder,
         stages: Stages,
         narration: Narration,
+        launch: Launch,
     ):
         self.recipe, self.farm, self.path = recipe, farm, folder.path
+        self.launch = launch
         self.run_id = f"{recipe.name}-{folder.id}"
         self.stages, self.narration = stages, narration
         self.model = Path(recipe.model) if recipe.model else farm.model
@@ -174,6 +190,7 @@ class Run:
             max_replacements=wanted.max_replacements,
             updates_per_version=wanted.updates_per_version,
             validation=self._validation(),
+            launch=self.launch,
         )
 
     def _validation(self) -> Validation | None:

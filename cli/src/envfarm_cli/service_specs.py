@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, get_args
 
 from envfarm_cli import settings
 from envfarm_cli.failure import BadInput
+from envfarm_cli.launching import HERE, Launch
 from envfarm_cli.state_dir import StateDir
 
 Engine = Literal["vllm", "scripted", "scripted-vllm", "none"]
@@ -258,11 +259,12 @@ def gateway(
     )
 
 
-def learner(state: StateDir, config: Path) -> Spec:
+def learner(state: StateDir, config: Path, launch: Launch = HERE) -> Spec:
     return Spec(
         "learner",
-        [sys.executable, "-m", "learner", "train", "--config", config],
+        launch.argv(config),
         base_env(state)
+        | (settings.slurm() if launch.kind == "slurm" else {})
         | {
             "LEARNER_GATEWAY_TOKEN": state.secrets()["gateway_infra"],
             "OMP_NUM_THREADS": THREADS_BESIDE_ANOTHER,

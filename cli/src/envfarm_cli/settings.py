@@ -1,6 +1,7 @@
 """What the command takes from its environment: almost nothing."""
 
 import os
+import re
 
 
 def debug() -> bool:
@@ -32,3 +33,19 @@ def traces() -> dict[str, str]:
     """Where traces go, for every process that we start."""
     name = "OTEL_EXPORTER_OTLP_ENDPOINT"
     return {name: os.environ[name]} if os.environ.get(name) else {}
+
+
+def slurm() -> dict[str, str]:
+    """The SLURM_* variables, for srun."""
+    return {name: value for name, value in os.environ.items() if name.startswith("SLURM")}
+
+
+def slurm_job() -> str | None:
+    """The allocation that we run in."""
+    return os.environ.get("SLURM_JOB_ID")
+
+
+def slurm_head() -> str | None:
+    """The first node of the allocation: `gpu[03-05,9]` begins with gpu03."""
+    found = re.match(r"([^\[,]+)(?:\[([^],-]+))?", os.environ.get("SLURM_JOB_NODELIST", ""))
+    return found and found[1] + (found[2] or "")

@@ -18,6 +18,7 @@ from envfarm_cli import interrupts, service_specs, state_dir
 from envfarm_cli.children import Child, ChildSet, died
 from envfarm_cli.failure import BadInput, ChildFailed, NotRunning
 from envfarm_cli.gateway_client import CALL_SECONDS, GatewayClient
+from envfarm_cli.launching import HERE, Launch
 from envfarm_cli.learner_config import Overrides, merge, write_config
 from envfarm_cli.scripted_policy import CONSTANT_LOGPROB
 from envfarm_cli.service_specs import StackOptions
@@ -70,8 +71,15 @@ class Farm:
             )
         return now.chat
 
-    def start_learner(self, config: Path, base: Path, overrides: Overrides, log: Path) -> Child:
-        """Start `python -m learner train` by `base`, written with our addresses to `config`."""
+    def start_learner(
+        self,
+        config: Path,
+        base: Path,
+        overrides: Overrides,
+        log: Path,
+        launch: Launch = HERE,
+    ) -> Child:
+        """Start the learner's ranks by `base`, written with our addresses to `config`."""
         port = service_specs.free_port()
         addresses: Overrides = {
             "metrics": {"host": "127.0.0.1", "port": port},
@@ -79,7 +87,7 @@ class Farm:
             "gateway": {"address": self.gateway_address},
         }
         write_config(config, base, merge(overrides, addresses))
-        spec = service_specs.learner(self.state, config)
+        spec = service_specs.learner(self.state, config, launch)
         child = self.children.start(spec.name, spec.argv, env=spec.env, log=log, cwd=config.parent)
         self.state.add_guest(
             state_dir.ProcessRecord(

@@ -20,6 +20,7 @@ from envfarm_cli.campaign.narration import Meter
 from envfarm_cli.campaign.validation import Validations
 from envfarm_cli.children import died
 from envfarm_cli.failure import Failure
+from envfarm_cli.launching import HERE, Launch
 from envfarm_cli.learner_config import Overrides, merge
 from envfarm_numbers.suite import Suite
 
@@ -56,6 +57,7 @@ class TrainPlan:
     """Groups of equal rewards replaced per update; None takes the gateway's default."""
     updates_per_version: int = 1
     validation: Validation | None = None
+    launch: Launch = HERE
 
     @property
     def last_version(self) -> int:
@@ -121,6 +123,7 @@ def train(
         plan.recipe,
         plan.learner_overrides(run_dir),
         folder / "learner.log",
+        plan.launch,
     )
     farm.gateway.submit(plan.job())
 
