@@ -20,7 +20,6 @@ log = logging.get(__name__)
 def stop_event() -> asyncio.Event:
     """An event that SIGTERM or SIGINT sets; a second signal ends the process at once."""
     event = asyncio.Event()
-    loop = asyncio.get_running_loop()
 
     def on_signal(number: signal.Signals) -> None:
         if event.is_set():
@@ -29,7 +28,7 @@ def stop_event() -> asyncio.Event:
         event.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
+        asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
     return event
 
 
