@@ -2,14 +2,27 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
-from envfarm.errors import EnvfarmError, EvidenceError
+from envfarm.errors import (
+    DatabaseError,
+    DeadlineError,
+    EnvfarmError,
+    EvidenceError,
+    GraderError,
+)
 from envfarm.v1 import task_pb2
 
-from envfarm_cli.authoring.examiner import FRESH, REUSE, Examiner
-from envfarm_cli.authoring.scripted_agents import AGENTS, AgentName, Values, run_of, values_of
+from envfarm_cli.authoring.examiner import FRESH, REUSE, Examiner, SlotMode
+from envfarm_cli.authoring.scripted_agents import AGENTS, AgentName, Run, Values, run_of, values_of
+from grader.verdict import Decision
+
+T = TypeVar("T")
+TRIES = 3
+"""Of one attempt, when its env-server cannot do what it should."""
 
 LIMITS: dict[AgentName, float] = {"oracle": 1.0, "lazy": 0.20, "hasty": 0.25, "random": 0.02}
 """Largest share of tasks that an agent may succeed in; the oracle must succeed in all."""
@@ -104,24 +117,35 @@ async def _try(examiner: Examiner, task: task_pb2.Task, values: Values, seed: in
     checks = examiner.checks(task.ref.task_id)
     try:
         # Not while an episode is open, since it takes episodes itself.
-        await examiner.golden(task)
+        await _again(lambda: examiner.golden(task))
+        for agent in AGENTS:
+            run = run_of(agent, task, checks, values, seed)
+            slot_mode = FRESH if agent == "oracle" else REUSE
+            decision = await _again(partial(_attempt, examiner, task, run, slot_mode))
+            if decision.reward is None:
+                tried.fault = f"{agent}: {decision.reason}"
+                return tried
+            tried.passed[agent] = decision.reward == 1.0
     except EvidenceError as error:
         tried.fault = error.message
-        return tried
-    for agent in AGENTS:
-        run = run_of(agent, task, checks, values, seed)
-        slot_mode = FRESH if agent == "oracle" else REUSE
-        try:
-            async with examiner.episode(task, slot_mode) as played:
-                for action in run.actions:
-                    await played.call(action.tool, action.arguments)
-                await played.seal()
-                graded = await examiner.grade(task, played, run.reply)
-        except EvidenceError as error:
-            tried.fault = error.message
-            return tried
-        if graded.decision.reward is None:
-            tried.fault = f"{agent}: {graded.decision.reason}"
-            return tried
-        tried.passed[agent] = graded.decision.reward == 1.0
     return tried
+
+
+async def _attempt(
+    examiner: Examiner, task: task_pb2.Task, run: Run, slot_mode: SlotMode
+) -> Decision:
+    async with examiner.episode(task, slot_mode) as played:
+        for action in run.actions:
+            await played.call(action.tool, action.arguments)
+        await played.seal()
+        return (await examiner.grade(task, played, run.reply)).decision
+
+
+async def _again(attempt: Callable[[], Awaitable[T]]) -> T:
+    """What fails on the way is nobody's doing and is tried again in another episode."""
+    for _ in range(TRIES - 1):
+        try:
+            return await attempt()
+        except (DatabaseError, DeadlineError, GraderError):
+            continue
+    return await attempt()
