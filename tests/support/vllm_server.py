@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 START_SECONDS = 240
@@ -43,10 +44,11 @@ class VllmServer:
         log: Path,
         *,
         port: int = 0,
-        flags: tuple[str, ...] = (),
+        flags: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
         seconds: float = START_SECONDS,
     ):
-        """`flags` are added to FLAGS; `log` gets what the server prints."""
+        """`flags` are added to FLAGS, `env` to ENV; `log` gets what the server prints."""
         self.port = port or _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = log
@@ -58,10 +60,10 @@ class VllmServer:
         command = [*setpriv, str(vllm), "serve", str(model), "--host", "127.0.0.1"]
         command += ["--port", str(self.port), "--served-model-name", "policy", *FLAGS, *flags]
         path = f"{vllm.parent}:{os.environ.get('PATH', '/usr/bin:/bin')}"
-        env = {"PATH": path, "HOME": str(cache), "VLLM_CACHE_ROOT": str(cache), **ENV}
+        own = {"PATH": path, "HOME": str(cache), "VLLM_CACHE_ROOT": str(cache), **ENV}
         with log.open("ab") as sink:
             self.process = subprocess.Popen(
-                command, stdout=sink, stderr=sink, env=env, start_new_session=True
+                command, stdout=sink, stderr=sink, env=own | dict(env or {}), start_new_session=True
             )
         try:
             self._wait_until_healthy(seconds)

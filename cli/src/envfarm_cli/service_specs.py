@@ -114,7 +114,7 @@ def parse_ports(given: list[str]) -> dict[str, int]:
 
 def base_env(state: StateDir) -> dict[str, str]:
     """What every Python child gets."""
-    own_programs = Path(sys.executable).parent
+    own_programs, traces = Path(sys.executable).parent, settings.trace_endpoint()
     return {
         "PATH": f"{own_programs}:{settings.search_path()}",
         "HOME": settings.home() or str(state.path),
@@ -123,7 +123,7 @@ def base_env(state: StateDir) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",
-        **settings.traces(),
+        **({"OTEL_EXPORTER_OTLP_ENDPOINT": traces} if traces else {}),
     }
 
 
@@ -201,10 +201,12 @@ def vllm(state: StateDir, model: Path, port: int, max_model_len: int = MAX_MODEL
         "--distributed-executor-backend": "vllm.v1.executor.uniproc_executor.UniProcExecutor",
     }
     words = [str(word) for pair in flags.items() for word in pair]
+    traced_words, traced_env = traced_vllm(settings.trace_endpoint())
     return Spec(
         "engine",
-        [program, "serve", model, *words, "--enforce-eager", "--enable-scale-out"],
+        [program, "serve", model, *words, "--enforce-eager", "--enable-scale-out", *traced_words],
         base_env(state)
+        | traced_env
         | {
             "VLLM_CACHE_ROOT": str(cache),
             "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -213,6 +215,19 @@ def vllm(state: StateDir, model: Path, port: int, max_model_len: int = MAX_MODEL
             "OMP_NUM_THREADS": THREADS_BESIDE_ANOTHER,
         },
     )
+
+
+def traced_vllm(endpoint: str) -> tuple[list[str], dict[str, str]]:
+    """Words and variables with which a vLLM continues the traces that requests bring, and begins
+    none; nothing without an endpoint."""
+    if not endpoint:
+        return [], {}
+    return ["--otlp-traces-endpoint", f"{endpoint.rstrip('/')}/v1/traces"], {
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+        "OTEL_SERVICE_NAME": "envfarm-engine",
+        "OTEL_TRACES_SAMPLER": "parentbased_always_off",
+        "OTEL_BSP_SCHEDULE_DELAY": "1000",
+    }
 
 
 def scripted_policy(state: StateDir, script: Path, model: Path, engine_url: str, port: int) -> Spec:

@@ -29,10 +29,9 @@ def chat() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("GATEWAY_CHAT_")}
 
 
-def traces() -> dict[str, str]:
-    """Where traces go, for every process that we start."""
-    name = "OTEL_EXPORTER_OTLP_ENDPOINT"
-    return {name: os.environ[name]} if os.environ.get(name) else {}
+def trace_endpoint() -> str:
+    """Where every process that we start sends its traces; empty for nowhere."""
+    return os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
 
 
 def slurm() -> dict[str, str]:
