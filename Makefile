@@ -11,7 +11,7 @@ TEST_JOBS ?= 2
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 STAMP := $(VENV)/.ready-$(shell cat requirements/*.txt requirements/setup.sh requirements/build_ops.py */pyproject.toml services/*/pyproject.toml deploy/vllm-metadata/pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: help setup demo demo-proofs test check prove gpu-test bench watch observability-test tasks proto dashboards lock format clean
+.PHONY: help setup demo demo-proofs test check prove gpu-test bench watch observability-test compose-test tasks proto dashboards lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -64,6 +64,9 @@ watch: setup ## a Prometheus with the alerts beside the running stack; ENVFARM_P
 
 observability-test: setup ## boards, alerts and traces on a real run; skipped without a prometheus
 	$(BIN)/python -m pytest -q tests/contract/test_watching.py tests/e2e/test_observability.py
+
+compose-test: setup ## the stack in real containers, without an image registry; skipped without a Docker engine
+	$(BIN)/python -m pytest -q -m prove tests/prove/test_compose_stack.py
 
 bench: setup ## figures beside their floors
 	$(BIN)/envfarm bench env

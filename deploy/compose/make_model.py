@@ -3,8 +3,6 @@
 import sys
 from pathlib import Path
 
-from learner import tiny_model
-
 MODEL = Path("/var/lib/envfarm/model")
 DOMAINS = Path("/domains")
 PARTS = ("world/policy.md", "world/tools.py", "world/seed.sql", "world/tasks/*.yaml", "user/*.yaml")
@@ -14,6 +12,8 @@ def main() -> int:
     if (MODEL / "config.json").exists() and (MODEL / "tokenizer.json").exists():
         print(f"model: {MODEL} is used as it is")
         return 0
+    from learner import tiny_model  # torch takes seconds to import
+
     texts = [str(path) for part in PARTS for path in sorted(DOMAINS.glob(f"*/{part}"))]
     return tiny_model.main(["--out", str(MODEL), "--seed", "42", "--text", *texts])
 

@@ -35,7 +35,7 @@ ENV PATH=/opt/envfarm/bin:/usr/local/bin:/usr/bin:/bin \
 USER 10001:10001
 WORKDIR /var/lib/envfarm
 EXPOSE 8080 9090
-HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
+HEALTHCHECK --interval=5s --timeout=10s --start-period=60s --retries=6 \
   CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/readyz', timeout=2)"]
 # One child, not its group: what the service started, it stops itself.
 ENTRYPOINT ["dumb-init", "--single-child", "--"]
