@@ -12,6 +12,7 @@ from envfarm_cli.commands_compare import compare_
 from envfarm_cli.commands_demo import DEMO_EXIT_CODES, demo
 from envfarm_cli.commands_episode import app as episode_app
 from envfarm_cli.commands_eval import eval_
+from envfarm_cli.commands_jobs import app as jobs_app
 from envfarm_cli.commands_judge import app as judge_app
 from envfarm_cli.commands_parity import parity
 from envfarm_cli.commands_plan import plan_
@@ -70,6 +71,7 @@ for _name, _command in (
 app.add_typer(suite_app, name="suite")
 app.add_typer(tasks_app, name="tasks")
 app.add_typer(attempts_app, name="attempts")
+app.add_typer(jobs_app, name="jobs")
 app.add_typer(judge_app, name="judge")
 app.add_typer(bench_app, name="bench")
 app.add_typer(checkpoint_app, name="checkpoint")

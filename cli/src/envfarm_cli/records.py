@@ -63,7 +63,7 @@ def fetch_attempt(gateway: str, token: str, rollout_id: str) -> dict[str, Any]:
             f"--gateway {gateway}: {error}", hint="write it as http://HOST:PORT"
         ) from error
     if answer.status_code != 200:
-        raise _refusal(gateway, answer)
+        raise refusal(gateway, answer)
     return _attempt(gateway, answer.content, hint="see that this is the address of a gateway")
 
 
@@ -107,7 +107,8 @@ def _attempt(where: str, text: bytes, *, hint: str) -> dict[str, Any]:
     return found
 
 
-def _refusal(gateway: str, answer: httpx.Response) -> Failure:
+def refusal(gateway: str, answer: httpx.Response) -> Failure:
+    """What a gateway answered instead of what it was asked for."""
     try:
         problem = answer.json()
         detail = str(problem.get("detail", problem))

@@ -21,8 +21,8 @@ LAST_KIND = 63
 """Kinds above are damage."""
 
 
-def read_rollouts(path: Path) -> Iterator[group_pb2.Rollout]:
-    """Every whole Rollout of one records.bin, in file order.
+def read_frames(path: Path) -> Iterator[tuple[int, bytes, int]]:
+    """(kind, message, offset) of every whole frame of one records.bin, in file order.
 
     Raises ConfigError naming the file, and the byte where it is damaged.
     """
@@ -36,14 +36,20 @@ def read_rollouts(path: Path) -> Iterator[group_pb2.Rollout]:
                 message = file.read(length)
                 if len(message) < length:
                     return
-                if kind == ROLLOUT:
-                    try:
-                        yield group_pb2.Rollout.FromString(message)
-                    except DecodeError as error:
-                        raise ConfigError(f"{path}: damaged at byte {offset}") from error
+                yield kind, message, offset
                 offset += HEAD.size + length
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+
+
+def read_rollouts(path: Path) -> Iterator[group_pb2.Rollout]:
+    """Every whole Rollout of one records.bin, in file order; ConfigError as for its frames."""
+    for kind, message, offset in read_frames(path):
+        if kind == ROLLOUT:
+            try:
+                yield group_pb2.Rollout.FromString(message)
+            except DecodeError as error:
+                raise ConfigError(f"{path}: damaged at byte {offset}") from error
 
 
 def record_files(folder: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """A group that the scripted policy plays, from a task to `envfarm episode show`, without vLLM."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,37 @@ def test_the_gateway_gives_the_same_attempt_over_http(farm, played):
     wanted = ("episode", "show", SHOWN, "--json")
     over_http = farm.run(*wanted, "--gateway", process.http, "--token", token)
     assert over_http.json["attempt"] == farm.run(*wanted).json["attempt"]
+
+
+def test_jobs_are_submitted_followed_and_listed(farm, played, tmp_path):
+    file = tmp_path / "job.json"
+    body = {
+        "job_id": "two",
+        "run_id": "r",
+        "kind": "probe",
+        "task_ids": [f"orders/{SHOWN_TASK}"],
+        "groups_per_task": 2,
+        "group_size": 2,
+    }
+    file.write_text(json.dumps(body))
+    followed = farm.run("jobs", "submit", str(file), "--watch", "--json")
+    assert followed.code == 0, followed.err
+    assert followed.json["job"]["state"] == "JOB_STATE_DONE"
+    assert (followed.json["job"]["groups_recorded"], followed.json["job"]["attempts"]) == (2, 4)
+    assert [job["job_id"] for job in farm.run("jobs", "list", "--json").json["jobs"]] == [
+        "all",
+        "two",
+    ]
+    assert "done: 2 of 2 groups · 4 attempts" in farm.run("jobs", "watch", "two").out
+    assert farm.run("jobs", "show", "two", "--json").json["slots"] == []
+
+
+def test_what_is_wrong_with_a_job_is_one_line(farm, played, tmp_path):
+    assert "there is no job none" in farm.run("jobs", "show", "none").err
+    assert "all is done" in farm.run("jobs", "cancel", "all").out
+    assert "job all is done" in farm.run("jobs", "resume", "all").err
+    damaged = tmp_path / "job.toml"
+    damaged.write_text("job_id = ")
+    answer = farm.run("jobs", "submit", str(damaged))
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "job.toml" in answer.err

@@ -5,7 +5,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollout_gateway.pool import Parking, Pool
+from rollout_gateway.pool import Parking, Pool, band
 from rollout_gateway.stream_plan import Decision, PlanRules, StreamPlan, View
 
 MIXED, ZEROS, ONES = (0.0, 1.0), (0.0, 0.0), (1.0, 1.0)
@@ -212,3 +212,64 @@ def test_the_learner_always_gets_whole_updates_and_refuses_nothing(
         raise AssertionError("the run never ended")
     assert version == updates
     assert it.published == updates * per_update
+
+
+def test_bands_are_where_the_mean_of_the_posterior_lies():
+    # (k + 1/2) / (n + 1): 0.5/9 = .056, 1.5/9 = .167, 4.5/9 = .5, 7.5/9 = .83, 8.5/9 = .94
+    found = [band(passed, 8) for passed in (0, 1, 4, 7, 8)]
+    assert found == ["too_hard", "hard", "medium", "easy", "too_easy"]
+    assert band(1, 16) == "hard"  # 1.5/17 = .088
+    assert band(1, 24) == "too_hard"  # 1.5/25 = .06
+
+
+def test_a_task_that_has_become_too_easy_rests_and_comes_back_with_a_clean_slate():
+    pool = Pool(2, 7, Parking(updates=3), reband_after=16)
+    # 15 of 16, with a failure in each half: 15.5/17 = .91.
+    pool.results(0, (1.0,) * 8)
+    assert pool.bands() == {}
+    pool.results(0, (1.0,) * 7 + (0.0,))
+    assert (pool.bands(), pool.parked()) == ({0: "too_easy"}, {0: "too_easy"})
+    pool.begin_update(3)
+    assert pool.parked() == {}
+    pool.results(0, (0.0, 1.0) * 4)
+    assert pool.bands() == {0: "too_easy"}, "half a look is none"
+    pool.results(0, (0.0, 1.0) * 4)
+    assert (pool.bands(), pool.parked()) == ({0: "medium"}, {})
+
+
+def test_each_rest_in_a_row_is_twice_as_long():
+    pool = Pool(1, 7, Parking(updates=2), reband_after=8)
+    pool.results(0, (0.0,) * 8)
+    pool.begin_update(2)
+    assert pool.parked() == {}
+    pool.results(0, (0.0,) * 8)
+    pool.begin_update(5)
+    assert pool.parked() == {0: "too_hard"}
+    pool.begin_update(6)
+    assert pool.parked() == {}
+
+
+def test_without_reband_after_the_pool_is_fixed():
+    pool = Pool(1, 7, Parking())
+    for _ in range(20):
+        pool.results(0, (1.0,) * 8)
+    assert (pool.bands(), pool.parked()) == ({}, {})
+
+
+def test_a_restart_finds_the_same_bands_and_rests():
+    rules = PlanRules(groups_per_update=2, max_replacements=4, oversampling=1.0)
+    parking, chance = Parking(after=9, updates=2, per_update=9), random.Random(3)
+    first = StreamPlan(rules, Pool(3, 7, parking, reband_after=6))
+    told = []
+    for step in range(40):
+        turn = first.start(view(step // 2))
+        assert turn is not None
+        rewards = tuple(float(chance.random() < (0.02, 0.5, 0.98)[turn.index]) for _ in range(3))
+        first.formed(turn.ordinal, rewards, step // 2)
+        decision = first.decide(turn.ordinal, view(step // 2))
+        told.append((turn, "published" if decision is Decision.FILL else decision.value, rewards))
+    second = StreamPlan(rules, Pool(3, 7, parking, reband_after=6))
+    for turn, outcome, rewards in told:
+        second.restore(turn, outcome, rewards)
+    assert first.pool.bands() == second.pool.bands() != {}
+    assert first.pool.parked() == second.pool.parked()

@@ -86,7 +86,7 @@ class EngineStatus(_message.Message):
     def __init__(self, url: _Optional[str] = ..., healthy: _Optional[bool] = ..., running: _Optional[int] = ...) -> None: ...
 
 class SubmitJobRequest(_message.Message):
-    __slots__ = ("job_id", "run_id", "task_ids", "groups_per_task", "group_size", "publish", "keep_zero_variance", "kind", "seed", "slot_mode", "staleness", "groups_per_update", "updates", "policy", "share", "updates_per_version", "max_replacements", "interface")
+    __slots__ = ("job_id", "run_id", "task_ids", "groups_per_task", "group_size", "publish", "keep_zero_variance", "kind", "seed", "slot_mode", "staleness", "groups_per_update", "updates", "policy", "share", "updates_per_version", "max_replacements", "interface", "reband_after")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -105,6 +105,7 @@ class SubmitJobRequest(_message.Message):
     UPDATES_PER_VERSION_FIELD_NUMBER: _ClassVar[int]
     MAX_REPLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     INTERFACE_FIELD_NUMBER: _ClassVar[int]
+    REBAND_AFTER_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     run_id: str
     task_ids: _containers.RepeatedScalarFieldContainer[str]
@@ -123,7 +124,8 @@ class SubmitJobRequest(_message.Message):
     updates_per_version: int
     max_replacements: int
     interface: str
-    def __init__(self, job_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., groups_per_task: _Optional[int] = ..., group_size: _Optional[int] = ..., publish: _Optional[bool] = ..., keep_zero_variance: _Optional[bool] = ..., kind: _Optional[_Union[JobKind, str]] = ..., seed: _Optional[int] = ..., slot_mode: _Optional[_Union[_episode_pb2.SlotMode, str]] = ..., staleness: _Optional[int] = ..., groups_per_update: _Optional[int] = ..., updates: _Optional[int] = ..., policy: _Optional[_Union[_policy_pb2.PolicyVersion, _Mapping]] = ..., share: _Optional[int] = ..., updates_per_version: _Optional[int] = ..., max_replacements: _Optional[int] = ..., interface: _Optional[str] = ...) -> None: ...
+    reband_after: int
+    def __init__(self, job_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., groups_per_task: _Optional[int] = ..., group_size: _Optional[int] = ..., publish: _Optional[bool] = ..., keep_zero_variance: _Optional[bool] = ..., kind: _Optional[_Union[JobKind, str]] = ..., seed: _Optional[int] = ..., slot_mode: _Optional[_Union[_episode_pb2.SlotMode, str]] = ..., staleness: _Optional[int] = ..., groups_per_update: _Optional[int] = ..., updates: _Optional[int] = ..., policy: _Optional[_Union[_policy_pb2.PolicyVersion, _Mapping]] = ..., share: _Optional[int] = ..., updates_per_version: _Optional[int] = ..., max_replacements: _Optional[int] = ..., interface: _Optional[str] = ..., reband_after: _Optional[int] = ...) -> None: ...
 
 class SubmitJobResponse(_message.Message):
     __slots__ = ("job_id",)
@@ -156,7 +158,7 @@ class ResumeJobResponse(_message.Message):
     def __init__(self, job: _Optional[_Union[JobStatus, _Mapping]] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "run_id", "state", "groups_total", "groups_published", "groups_cancelled", "groups_recorded", "rollouts_running", "refilled_samples", "waiting_for", "message", "kind", "replaced_zero_variance", "filled_zero_variance", "cancelled", "groups_dropped", "groups_running", "attempts", "waiting", "parked", "submitted_at", "ended_at", "sampled_tokens", "reward_mean", "attempts_total")
+    __slots__ = ("job_id", "run_id", "state", "groups_total", "groups_published", "groups_cancelled", "groups_recorded", "rollouts_running", "refilled_samples", "waiting_for", "message", "kind", "replaced_zero_variance", "filled_zero_variance", "cancelled", "groups_dropped", "groups_running", "attempts", "waiting", "parked", "submitted_at", "ended_at", "sampled_tokens", "reward_mean", "attempts_total", "is_stream", "bands")
     class CancelledEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -172,6 +174,13 @@ class JobStatus(_message.Message):
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     class ParkedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class BandsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -203,6 +212,8 @@ class JobStatus(_message.Message):
     SAMPLED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     REWARD_MEAN_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    IS_STREAM_FIELD_NUMBER: _ClassVar[int]
+    BANDS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     run_id: str
     state: JobState
@@ -228,4 +239,6 @@ class JobStatus(_message.Message):
     sampled_tokens: int
     reward_mean: float
     attempts_total: int
-    def __init__(self, job_id: _Optional[str] = ..., run_id: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., groups_total: _Optional[int] = ..., groups_published: _Optional[int] = ..., groups_cancelled: _Optional[int] = ..., groups_recorded: _Optional[int] = ..., rollouts_running: _Optional[int] = ..., refilled_samples: _Optional[int] = ..., waiting_for: _Optional[str] = ..., message: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., replaced_zero_variance: _Optional[int] = ..., filled_zero_variance: _Optional[int] = ..., cancelled: _Optional[_Mapping[str, int]] = ..., groups_dropped: _Optional[int] = ..., groups_running: _Optional[int] = ..., attempts: _Optional[int] = ..., waiting: _Optional[_Mapping[str, int]] = ..., parked: _Optional[_Mapping[str, str]] = ..., submitted_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., sampled_tokens: _Optional[int] = ..., reward_mean: _Optional[float] = ..., attempts_total: _Optional[int] = ...) -> None: ...
+    is_stream: bool
+    bands: _containers.ScalarMap[str, str]
+    def __init__(self, job_id: _Optional[str] = ..., run_id: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., groups_total: _Optional[int] = ..., groups_published: _Optional[int] = ..., groups_cancelled: _Optional[int] = ..., groups_recorded: _Optional[int] = ..., rollouts_running: _Optional[int] = ..., refilled_samples: _Optional[int] = ..., waiting_for: _Optional[str] = ..., message: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., replaced_zero_variance: _Optional[int] = ..., filled_zero_variance: _Optional[int] = ..., cancelled: _Optional[_Mapping[str, int]] = ..., groups_dropped: _Optional[int] = ..., groups_running: _Optional[int] = ..., attempts: _Optional[int] = ..., waiting: _Optional[_Mapping[str, int]] = ..., parked: _Optional[_Mapping[str, str]] = ..., submitted_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., sampled_tokens: _Optional[int] = ..., reward_mean: _Optional[float] = ..., attempts_total: _Optional[int] = ..., is_stream: _Optional[bool] = ..., bands: _Optional[_Mapping[str, str]] = ...) -> None: ...

@@ -91,7 +91,7 @@ class Group(_message.Message):
     def __init__(self, schema_version: _Optional[int] = ..., group_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., initial_state_hash: _Optional[str] = ..., rollouts: _Optional[_Iterable[_Union[Rollout, _Mapping]]] = ..., size: _Optional[int] = ..., failed_attempts: _Optional[_Iterable[_Union[FailedAttempt, _Mapping]]] = ..., policy: _Optional[_Union[_policy_pb2.PolicyVersion, _Mapping]] = ..., formed_at: _Optional[float] = ...) -> None: ...
 
 class GroupOutcome(_message.Message):
-    __slots__ = ("group_id", "task", "published", "cancelled", "rewards", "refilled_samples", "policy_number", "ended_at")
+    __slots__ = ("group_id", "task", "published", "cancelled", "rewards", "refilled_samples", "policy_number", "ended_at", "sha256", "formed_at", "policy", "view")
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,10 @@ class GroupOutcome(_message.Message):
     REFILLED_SAMPLES_FIELD_NUMBER: _ClassVar[int]
     POLICY_NUMBER_FIELD_NUMBER: _ClassVar[int]
     ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    FORMED_AT_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
     group_id: str
     task: _task_pb2.TaskRef
     published: str
@@ -108,4 +112,18 @@ class GroupOutcome(_message.Message):
     refilled_samples: int
     policy_number: int
     ended_at: float
-    def __init__(self, group_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., published: _Optional[str] = ..., cancelled: _Optional[_Union[CancelReason, str]] = ..., rewards: _Optional[_Iterable[float]] = ..., refilled_samples: _Optional[int] = ..., policy_number: _Optional[int] = ..., ended_at: _Optional[float] = ...) -> None: ...
+    sha256: str
+    formed_at: float
+    policy: _policy_pb2.PolicyVersion
+    view: RunView
+    def __init__(self, group_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., published: _Optional[str] = ..., cancelled: _Optional[_Union[CancelReason, str]] = ..., rewards: _Optional[_Iterable[float]] = ..., refilled_samples: _Optional[int] = ..., policy_number: _Optional[int] = ..., ended_at: _Optional[float] = ..., sha256: _Optional[str] = ..., formed_at: _Optional[float] = ..., policy: _Optional[_Union[_policy_pb2.PolicyVersion, _Mapping]] = ..., view: _Optional[_Union[RunView, _Mapping]] = ...) -> None: ...
+
+class RunView(_message.Message):
+    __slots__ = ("version", "elsewhere", "dropped")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    elsewhere: int
+    dropped: int
+    def __init__(self, version: _Optional[int] = ..., elsewhere: _Optional[int] = ..., dropped: _Optional[int] = ...) -> None: ...

@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from rollout_gateway.conversation import conversation
 from rollout_gateway.fleet import Fleet
 from rollout_gateway.job_request import from_json, job_spec
-from rollout_gateway.job_status import as_json, job_status, outcome_json
+from rollout_gateway.job_status import as_json, job_status, outcome_json, slots_json
 from rollout_gateway.jobs import Job
 from rollout_gateway.rpc import INFRASTRUCTURE, GatewayService
 from rollout_gateway.scheduler import Scheduler
@@ -73,6 +73,10 @@ def _add_job_routes(routes: APIRouter, scheduler: Scheduler, stop: asyncio.Event
     @routes.get("/jobs/{job_id}", summary="One job")
     async def one_job(job_id: str) -> dict[str, Any]:
         return as_json(job_status(_found(scheduler, job_id)))
+
+    @routes.get("/jobs/{job_id}/slots", summary="What each running attempt does at this moment")
+    async def slots(job_id: str) -> list[dict[str, str | int | float]]:
+        return slots_json(_found(scheduler, job_id))
 
     @routes.get("/jobs/{job_id}/events", summary="A job as it goes on (server-sent events)")
     async def watch(

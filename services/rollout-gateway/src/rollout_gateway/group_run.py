@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from envfarm.canonical import bytes_hash
 from envfarm.errors import StreamError
 from envfarm.ids import rollout_id
 from envfarm.streams import PAYLOAD_VERSION
@@ -108,6 +109,8 @@ class GroupRun:
         self._place, self._gate = place, gate
         self.added = asyncio.Event()
         """Set when it stands on the stream, or has ended without."""
+        self.view: group_pb2.RunView | None = None
+        """Of a stream: where the run stood when this group was decided on."""
         self._behind: asyncio.Event | None = None
         self._seated = asyncio.Event()
         self._given_up: asyncio.Future[CancelReason] = asyncio.Future()
@@ -186,18 +189,18 @@ class GroupRun:
         return None
 
     async def _run_attempts(self) -> None:
-        state, running = self._state, dict[asyncio.Task[Attempted], tuple[int, int]]()
+        state, running = self._state, set[asyncio.Task[None]]()
         stop = asyncio.create_task(self._job.stopping.wait())
         try:
             while state.outcome is None:
                 for slot, attempt in state.take_owed():
-                    running[asyncio.create_task(self._attempt(slot, attempt))] = (slot, attempt)
+                    running.add(asyncio.create_task(self._attempt(slot, attempt)))
                 done, _ = await asyncio.wait(
                     [stop, self._given_up, *running], return_when=asyncio.FIRST_COMPLETED
                 )
-                for task in running.keys() & done:
-                    running.pop(task)
-                    self._note(task.result())
+                for task in running & done:
+                    running.remove(task)
+                    task.result()
                 if stop in done:
                     state.cancel(CancelReason.JOB_CANCELLED)
                 elif self._given_up in done:
@@ -207,7 +210,7 @@ class GroupRun:
                 task.cancel()
             await asyncio.gather(stop, *running, return_exceptions=True)
 
-    async def _attempt(self, slot: int, attempt: int) -> Attempted:
+    async def _attempt(self, slot: int, attempt: int) -> None:
         """Run one attempt and put it on record, whichever way it ends."""
         job, parts = self._job, self._parts.rollouts
         if failures := self._state.failures(slot):
@@ -234,7 +237,7 @@ class GroupRun:
             if not job.spec.interface:
                 order = replace(order, policy=self._parts.versions.in_service)
             running = Attempt(parts, order, job.waits_for)
-            job.running_rollouts += 1
+            job.live[name] = running
             try:
                 attempted = await running.run()
             except asyncio.CancelledError:
@@ -243,9 +246,10 @@ class GroupRun:
                     self._record(running.cancelled(), order)
                 raise
             finally:
-                job.running_rollouts -= 1
+                del job.live[name]
         await job.on_disk(lambda: self._record(attempted, order))
-        return attempted
+        # In the order of the record, which a restart and a replay go by.
+        self._note(attempted)
 
     @contextlib.asynccontextmanager
     async def _seat(self, slot: int) -> AsyncIterator[None]:
@@ -271,7 +275,7 @@ class GroupRun:
         """Tell the group state how an attempt ended."""
         rollout, failure = attempted.rollout, attempted.failure
         if failure is None:
-            if self._state.arrived(_sample(rollout)):
+            if self._state.arrived(sample_of(rollout)):
                 self._rollouts[rollout.slot] = rollout
             return
         final = failure.error_class in FINAL_ERRORS
@@ -312,7 +316,7 @@ class GroupRun:
             initial_state_hash=formed.samples[0].initial_state_hash,
             rollouts=[self._rollouts[sample.slot] for sample in formed.samples],
             size=len(formed.samples),
-            failed_attempts=self._failed,
+            failed_attempts=sorted(self._failed, key=lambda failed: (failed.slot, failed.attempt)),
             policy=policy,
             formed_at=self._parts.clock(),
         )
@@ -355,6 +359,8 @@ class GroupRun:
         outcome.group_id = self._group_id
         outcome.ended_at = self._parts.clock()
         outcome.task.CopyFrom(self._task.ref)
+        if self.view is not None:
+            outcome.view.CopyFrom(self.view)
         await self._job.on_disk(lambda: self._job.record.add_outcome(outcome))
         self._job.live_refills.pop(self._group_id, None)
         label = reason or ("published" if self._job.spec.publish else "recorded")
@@ -374,11 +380,14 @@ def _outcome(group: group_pb2.Group | None, **end: Any) -> group_pb2.GroupOutcom
         rewards=[rollout.verdict.reward for rollout in group.rollouts],
         refilled_samples=len(group.failed_attempts),
         policy_number=min(min(versions_of(rollout)) for rollout in group.rollouts),
+        sha256=bytes_hash(group.SerializeToString(deterministic=True)),
+        formed_at=group.formed_at,
+        policy=group.policy if group.HasField("policy") else None,
         **end,
     )
 
 
-def _sample(rollout: group_pb2.Rollout) -> Sample:
+def sample_of(rollout: group_pb2.Rollout) -> Sample:
     versions = versions_of(rollout)
     return Sample(
         slot=rollout.slot,

@@ -2,6 +2,7 @@
 
     <job>/tasks.bin       the job's tasks as the agent's side knows them (ListTasksResponse)
     <job>/renderer.json   tokenizer folder, chat format, reasoning, and the hash of all three
+    <job>/rules.json      the gateway's settings that say how groups end
 
 With it the records can be looked through without any service; see `parity.py` and `replay.py`.
 """
@@ -20,7 +21,7 @@ from rollout_gateway.chat.render import Renderer
 from rollout_gateway.chat.vocabulary import Vocabulary
 from rollout_gateway.files import read_json, write_bytes, write_json
 
-TASKS, RENDERER = "tasks.bin", "renderer.json"
+TASKS, RENDERER, RULES = "tasks.bin", "renderer.json", "rules.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,8 +48,23 @@ class Rendering:
         return Renderer(words, self.chat_format, "strip" if self.reasoning == "strip" else "keep")
 
 
-def write_context(folder: Path, rendering: Rendering, tasks: Mapping[str, task_pb2.Task]) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndRules:
+    """Of groups and streams, as the gateway had them when it began the job, or went on with it."""
+
+    attempts_per_slot: int
+    max_version_spread: int
+    park_after: int
+    park_updates: int
+    task_replacements: int
+    oversampling: float
+
+
+def write_context(
+    folder: Path, rendering: Rendering, rules: EndRules, tasks: Mapping[str, task_pb2.Task]
+) -> None:
     """OSError when the disk does not take it."""
+    write_json(folder / RULES, asdict(rules))
     answer = env_service_pb2.ListTasksResponse(tasks=list(tasks.values()))
     write_bytes(folder / TASKS, answer.SerializeToString(deterministic=True))
     write_json(folder / RENDERER, asdict(rendering))
@@ -66,3 +82,14 @@ def read_context(folder: Path) -> tuple[Rendering, dict[str, task_pb2.Task]]:
             hint="name a folder that a gateway of this version wrote",
         ) from error
     return rendering, {task.ref.task_id: task for task in answer.tasks}
+
+
+def read_rules(folder: Path) -> EndRules:
+    """ConfigError that says what is missing or damaged."""
+    try:
+        return EndRules(**read_json(folder / RULES))
+    except TypeError as error:
+        raise ConfigError(
+            f"{folder}: {RULES} is missing or damaged",
+            hint="name a folder that a gateway of this version wrote",
+        ) from error

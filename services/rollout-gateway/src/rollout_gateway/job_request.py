@@ -57,6 +57,7 @@ def job_spec(request: wire.SubmitJobRequest) -> JobSpec:
         policy_number=request.policy.number if pinned else None,
         policy_hash=request.policy.weights_hash if pinned else "",
         share=request.share or 1,
+        reband_after=request.reband_after,
         interface="" if request.interface == "tokens" else request.interface,
     )
 

@@ -50,6 +50,8 @@ class JobSpec:
     share: int = 1
     interface: str = ""
     """chat, or empty for our engines."""
+    reband_after: int = 0
+    """Of a stream: attempts with a reward after which a task's band is looked at again; 0: never."""
 
     @property
     def is_stream(self) -> bool:
@@ -84,6 +86,8 @@ class JobSpec:
             self._check_stream()
         elif self.groups_per_task < 1:
             raise InvalidArgument("a list needs groups_per_task, a stream groups_per_update")
+        elif self.reband_after:
+            raise InvalidArgument("reband_after belongs to a stream: a list keeps its tasks")
         elif self.updates:
             raise InvalidArgument("updates belongs to a stream: set groups_per_update too")
         if self.publish and self.kind is not JobKind.TRAIN:
@@ -103,6 +107,10 @@ class JobSpec:
                                   "groups_per_task out")  # fmt: skip
         if not 0 <= self.staleness <= MAX_STALENESS:
             raise InvalidArgument(f"staleness {self.staleness} is not within 0 to {MAX_STALENESS}")
+        if 0 < self.reband_after < self.group_size:
+            raise InvalidArgument(
+                f"reband_after {self.reband_after} is less than one group of {self.group_size}"
+            )
         if self.updates_per_version < 1:
             raise InvalidArgument("updates_per_version is at least 1")
         if self.policy_number is not None:

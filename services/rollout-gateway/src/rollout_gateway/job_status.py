@@ -36,7 +36,7 @@ def job_status(job: Job) -> wire.JobStatus:
         groups_cancelled=reasons.total(),
         groups_running=job.running_groups,
         groups_dropped=job.dropped,
-        rollouts_running=job.running_rollouts,
+        rollouts_running=len(job.live),
         refilled_samples=sum(outcome.refilled_samples for outcome in ended)
         + sum(job.live_refills.values()),
         replaced_zero_variance=reasons["zero_variance"],
@@ -52,6 +52,16 @@ def job_status(job: Job) -> wire.JobStatus:
         reward_mean=tally.reward / tally.graded if tally.graded else 0.0,
         submitted_at=job.submitted_at,
         ended_at=job.ended_at,
+        is_stream=spec.is_stream,
+        bands=job.bands,
+    )
+
+
+def slots_json(job: Job) -> list[dict[str, str | int | float]]:
+    """Each attempt that runs, the one that has been at the same thing for longest first."""
+    return sorted(
+        (attempt.now() for attempt in job.live.values()),
+        key=lambda now: (-float(now["seconds"]), now["rollout_id"]),
     )
 
 

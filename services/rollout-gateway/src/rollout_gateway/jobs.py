@@ -22,6 +22,7 @@ from envfarm_common import logging
 from rollout_gateway.files import read_json, write_bytes, write_json
 from rollout_gateway.job_spec import JobKind, JobSpec
 from rollout_gateway.record import JobRecord
+from rollout_gateway.rollout import Attempt
 
 log = logging.get(__name__)
 
@@ -56,7 +57,8 @@ class Job:
         self.submitted_at, self.ended_at = submitted_at, ended_at
         """Unix seconds."""
         self.record = JobRecord(folder)
-        self.running_rollouts = 0
+        self.live: dict[str, Attempt] = {}
+        """Attempts that have a seat and run, by rollout id."""
         self.running_groups = 0
         self.live_refills: Counter[str] = Counter()
         """Attempts without reward of groups that have not ended."""
@@ -64,6 +66,8 @@ class Job:
         """Of a stream: groups with equal rewards, and groups that the learner could not use."""
         self.parked: dict[str, str] = {}
         """Reason by task that is left out for now."""
+        self.bands: dict[str, str] = {}
+        """Of a stream that looks at its tasks again: the band of each that it has looked at."""
         self.stopping = asyncio.Event()
         """Set when the job shall end early."""
         self.ended = asyncio.Event()
@@ -208,7 +212,8 @@ class Jobs:
             job.record.close()
 
 
-def _load(path: Path) -> Job:
+def read_spec(path: Path) -> tuple[JobSpec, dict[str, Any]]:
+    """What a job.json asks for, and all that it says; ConfigError when it is damaged."""
     value = read_json(path)
     try:
         told = value["spec"]
@@ -217,11 +222,19 @@ def _load(path: Path) -> Job:
             "task_ids": tuple(told["task_ids"]),
             "kind": JobKind(told.get("kind", "train" if told["publish"] else "probe")),
         }
-        times = (value.get("submitted_at", 0.0), value.get("ended_at", 0.0))
-        return Job(
-            path.parent, JobSpec(**known), JobState(value["state"]), value["message"], *times
-        )
+        return JobSpec(**known), value
     except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{path} is damaged: {error!r}", hint="restore it from a copy, or remove its folder"
+        ) from error
+
+
+def _load(path: Path) -> Job:
+    spec, value = read_spec(path)
+    try:
+        times = (value.get("submitted_at", 0.0), value.get("ended_at", 0.0))
+        return Job(path.parent, spec, JobState(value["state"]), value["message"], *times)
+    except (KeyError, ValueError) as error:
         raise ConfigError(
             f"{path} is damaged: {error!r}", hint="restore it from a copy, or remove its folder"
         ) from error

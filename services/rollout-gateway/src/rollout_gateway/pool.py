@@ -2,15 +2,26 @@
 
 The tasks are gone through again and again, each pass in an order that seed and pass number fix. A
 task whose groups teach nothing is parked for some updates, longer each time; one that cannot run is
-parked for good.
+parked for good. With `reband_after` a task's band of difficulty is looked at again, each time that so
+many of its attempts were rewarded: one that has become too hard or too easy rests likewise.
 """
 
+import bisect
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 HOPELESS, SATURATED, UNCLEAN, NOT_RUNNABLE = "hopeless", "saturated", "refill_cap", "not_runnable"
 FOR_GOOD = 1 << 62
+EDGES = (0.08, 0.40, 0.60, 0.90)
+BANDS = TOO_HARD, _, _, _, TOO_EASY = ("too_hard", "hard", "medium", "easy", "too_easy")
+"""Of difficulty, by pass rate between the edges; the ones that a probe finds."""
+
+
+def band(passed: int, clean: int) -> str:
+    """Where the mean of the Jeffreys posterior lies, (k + 1/2) / (n + 1)."""
+    return BANDS[bisect.bisect_right(EDGES, (passed + 0.5) / (clean + 1))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +44,13 @@ class Parking:
 
 
 class Pool:
-    def __init__(self, size: int, seed: int, parking: Parking):
+    def __init__(self, size: int, seed: int, parking: Parking, reband_after: int = 0):
+        """`reband_after` attempts with a reward between two looks at a task's band; 0: none."""
         self._size, self._seed, self._parking = size, seed, parking
+        self._reband_after = reband_after
+        self._results: dict[int, list[float]] = {}
+        self._bands: dict[int, str] = {}
+        self._rests: Counter[int] = Counter()
         self._next = 0
         self._order: tuple[int, list[int]] = (-1, [])
         self._streak: Counter[tuple[int, str]] = Counter()
@@ -58,6 +74,28 @@ class Pool:
     def parked(self) -> dict[int, str]:
         """Reason by task index of those that are left out now."""
         return {i: why for i, (until, why) in self._until.items() if until > self._update}
+
+    def bands(self) -> dict[int, str]:
+        """Band by task index, of those that were looked at."""
+        return dict(self._bands)
+
+    def results(self, index: int, rewards: Sequence[float]) -> None:
+        """Rewards of a group that was published or replaced."""
+        if not self._reband_after:
+            return
+        found = self._results.setdefault(index, [])
+        found += rewards
+        if len(found) < self._reband_after:
+            return
+        self._bands[index] = now = band(sum(reward > 0 for reward in found), len(found))
+        # The next look is at what the policy does then, and not at what it did long ago.
+        found.clear()
+        if now in (TOO_HARD, TOO_EASY):
+            stay = self._parking.updates << min(self._rests[index], 10)
+            self._rests[index] += 1
+            self._until[index] = (self._update + stay, now)
+        else:
+            self._rests.pop(index, None)
 
     def next(self) -> Turn | None:
         """The next turn of a task that is not parked; None when none can run at all."""

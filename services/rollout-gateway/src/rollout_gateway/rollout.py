@@ -118,10 +118,22 @@ class Attempt:
         self._user: User | None = None
         self._final_reply = ""
         self._status = S.ROLLOUT_STATUS_UNSPECIFIED
-        self._boundary = "env"
+        self._boundary = self.doing = "env"
+        self.doing_since = time.monotonic()
         self._episode_id = self._initial_state_hash = ""
         self._verdict: verdict_pb2.Verdict | None = None
         self._started = time.monotonic()
+
+    def now(self) -> dict[str, str | int | float]:
+        """What it does at this moment, and for how many seconds already."""
+        return {
+            "rollout_id": self._order.rollout_id,
+            "task_id": self._order.task.ref.task_id,
+            "turn": self._counts.turns,
+            "doing": self.doing,
+            "seconds": round(time.monotonic() - self.doing_since, 3),
+            "running_seconds": round(time.monotonic() - self._started, 3),
+        }
 
     async def run(self) -> Attempted:
         """One trace, whose ids come from the rollout id."""
@@ -298,6 +310,7 @@ class Attempt:
     @contextmanager
     def _at(self, boundary: str, stage: str = "") -> Iterator[None]:
         self._boundary = boundary
+        self.doing, self.doing_since = stage or boundary, time.monotonic()
         if not stage:
             yield
             return

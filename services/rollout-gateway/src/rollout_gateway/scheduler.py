@@ -12,7 +12,7 @@ from envfarm_common import logging
 
 from rollout_gateway.evaluation_gauge import shares
 from rollout_gateway.group_run import GroupParts
-from rollout_gateway.job_context import write_context
+from rollout_gateway.job_context import EndRules, write_context
 from rollout_gateway.job_spec import JobKind, JobSpec
 from rollout_gateway.jobs import ACTIVE, Job, Jobs, JobState
 from rollout_gateway.list_run import run_list
@@ -146,7 +146,8 @@ class Scheduler:
             tasks = await self._readiness.tasks(job)
             own = {task_id: tasks[task_id] for task_id in job.spec.task_ids}
             rendering = self._parts.rendering
-            await job.on_disk(lambda: write_context(job.folder, rendering, own))
+            rules = self._end_rules()
+            await job.on_disk(lambda: write_context(job.folder, rendering, rules, own))
             if job.spec.is_stream:
                 stream = StreamRun(
                     self._parts,
@@ -165,6 +166,17 @@ class Scheduler:
                 instruments.set("envfarm_evaluation_share", share, passed=passed)
         end = JobState.CANCELLED if job.stopping.is_set() else JobState.DONE
         await job.on_disk(lambda: job.move(end))
+
+    def _end_rules(self) -> EndRules:
+        parts, parking = self._parts, self._rules.parking
+        return EndRules(
+            attempts_per_slot=parts.attempts_per_slot,
+            max_version_spread=parts.max_version_spread,
+            park_after=parking.after,
+            park_updates=parking.updates,
+            task_replacements=parking.per_update,
+            oversampling=self._rules.oversampling,
+        )
 
 
 def _wanted(spec: JobSpec) -> policy_pb2.PolicyVersion | None:

@@ -246,6 +246,8 @@ class StreamPlan:
                 self.pool.unclean(index)
             case "not_runnable":
                 self.pool.not_runnable(index)
+        if group.outcome in (Decision.PUBLISH, Decision.FILL, Decision.REPLACE):
+            self.pool.results(index, group.rewards or ())
         if self._update() != before:
             self._replaced_now = 0
 

@@ -6,6 +6,7 @@ the plan's memory: a process after this one goes on from it.
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from envfarm.errors import ConfigError, EnvfarmError, StreamError
 from envfarm.ids import group_id
@@ -14,6 +15,7 @@ from envfarm_common import logging
 
 from rollout_gateway.group_run import GroupParts, GroupRun, versions_of
 from rollout_gateway.groups import CancelReason
+from rollout_gateway.job_spec import JobSpec
 from rollout_gateway.jobs import Job
 from rollout_gateway.pool import Parking, Pool, Turn
 from rollout_gateway.readiness import POLL_SECONDS, Readiness
@@ -42,18 +44,7 @@ class StreamRun:
         oversampling: float,
     ):
         self._parts, self._readiness, self._job, self._tasks = parts, readiness, job, tasks
-        spec = job.spec
-        rules = PlanRules(
-            groups_per_update=spec.groups_per_update,
-            updates_per_version=spec.updates_per_version,
-            staleness=spec.staleness,
-            spread=parts.max_version_spread,
-            updates=spec.updates,
-            keep_zero_variance=spec.keep_zero_variance,
-            max_replacements=spec.max_replacements,
-            oversampling=oversampling,
-        )
-        self._plan = StreamPlan(rules, Pool(len(spec.task_ids), spec.seed, parking))
+        self._plan = plan_of(job.spec, parts.max_version_spread, parking, oversampling)
         self._changed = asyncio.Condition()
         self._view = View(0, 0, 0)
         self._unclean = 0
@@ -113,7 +104,7 @@ class StreamRun:
         del self._running[turn.ordinal]
         outcome = job.record.outcomes[name]
         async with self._changed:
-            self._plan.ended(turn.ordinal, _label(outcome))
+            self._plan.ended(turn.ordinal, outcome_label(outcome))
             self._tell(outcome)
             self._changed.notify_all()
 
@@ -130,8 +121,9 @@ class StreamRun:
         async with self._changed:
             decision = self._plan.decide(turn.ordinal, self._view)
             self._changed.notify_all()
+            run = self._running[turn.ordinal]
+            run.view = group_pb2.RunView(**asdict(self._view))
             if decision not in REASONS:
-                run = self._running[turn.ordinal]
                 run.publish_behind(self._last_added)
                 self._last_added = run.added
         return REASONS.get(decision)
@@ -141,6 +133,7 @@ class StreamRun:
         job.replaced, job.filled, job.dropped = plan.replaced, plan.filled, self._view.dropped
         tasks = job.spec.task_ids
         job.parked = {tasks[index]: why for index, why in plan.pool.parked().items()}
+        job.bands = {tasks[index]: band for index, band in plan.pool.bands().items()}
         if outcome.cancelled == WIRE.CANCEL_REASON_REFILL_CAP:
             self._unclean += 1
         elif outcome.cancelled != WIRE.CANCEL_REASON_JOB_CANCELLED:
@@ -208,11 +201,12 @@ class StreamRun:
         for turn in sorted(self._turns(names), key=lambda turn: turn.ordinal):
             outcome = job.record.outcomes.get(self._id(turn))
             if outcome is not None:
-                self._plan.restore(turn, _label(outcome), tuple(outcome.rewards))
+                self._plan.restore(turn, outcome_label(outcome), tuple(outcome.rewards))
                 continue
             self._plan.resume(turn, self._oldest(self._id(turn)))
             unfinished.append(turn)
         job.replaced, job.filled = self._plan.replaced, self._plan.filled
+        job.bands = {job.spec.task_ids[i]: band for i, band in self._plan.pool.bands().items()}
         return unfinished
 
     def _turns(self, names: set[str]) -> Iterator[Turn]:
@@ -231,7 +225,22 @@ class StreamRun:
         return min(numbers, default=0)
 
 
-def _label(outcome: group_pb2.GroupOutcome) -> str:
+def plan_of(spec: JobSpec, spread: int, parking: Parking, oversampling: float) -> StreamPlan:
+    """The plan of a stream, before anything has happened."""
+    rules = PlanRules(
+        groups_per_update=spec.groups_per_update,
+        updates_per_version=spec.updates_per_version,
+        staleness=spec.staleness,
+        spread=spread,
+        updates=spec.updates,
+        keep_zero_variance=spec.keep_zero_variance,
+        max_replacements=spec.max_replacements,
+        oversampling=oversampling,
+    )
+    return StreamPlan(rules, Pool(len(spec.task_ids), spec.seed, parking, spec.reband_after))
+
+
+def outcome_label(outcome: group_pb2.GroupOutcome) -> str:
     if outcome.WhichOneof("end") == "published":
         return Decision.PUBLISH
     name = WIRE.Name(outcome.cancelled)
