@@ -1,6 +1,7 @@
 """The gateway's tokens a second over those of vLLM's own benchmark on the same engine.
 
-Both ask for the same prompts' length and let each request sample to the same length, 32 at once; runs
+vLLM's benchmark gets the very prompts that the gateway sent, in their order, and samples each to the
+length that the gateway got: 32 at once, with the gateway's sampling and log-probabilities. Runs
 alternate, so that what else the machine does meets both.
 """
 
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from envfarm.attempt_row import AttemptRow
+from envfarm.record_frames import FILE, read_rollouts
 from envfarm.v1 import gateway_service_pb2 as wire
-from envfarm.v1 import policy_pb2
+from envfarm.v1 import policy_pb2, trajectory_pb2
+from tokenizers import Tokenizer
 
 from envfarm_cli.bench import world
 from envfarm_cli.failure import Failure
@@ -25,8 +27,10 @@ from envfarm_cli.service_specs import StackOptions
 from envfarm_cli.stack import Stack
 from envfarm_cli.state_dir import StateDir
 
-CONCURRENCY, REQUESTS, GROUP_SIZE = 32, 128, 8
-SECONDS = 300
+CONCURRENCY, REQUESTS, GROUP_SIZE = 32, 64, 8
+SECONDS = 600
+Request = tuple[list[int], int]
+"""Prompt, and how many tokens were sampled after it."""
 
 
 def measure(
@@ -58,24 +62,26 @@ def measure(
         stack.start_gateway()
         engine = stack.address("engine", "http")
         found: list[tuple[float, float]] = []
+        requests: list[Request] = []
         with GatewayClient(
             stack.address("gateway", "grpc"), apart.secrets()["gateway_infra"]
         ) as client:
             announce_as_it_is(client, model, engine)
-            _, prompt, output = _through_the_gateway(client, stack, "warm-up", CONCURRENCY)
-            vllm_bench(engine, model, prompt, output, apart.path / "warm-up.json", CONCURRENCY)
-            for pair in range(pairs):
-                mine, prompt, output = _through_the_gateway(client, stack, f"p{pair}", REQUESTS)
+            for pair in range(pairs + 1):
+                mine, requests = _through_the_gateway(client, stack, f"p{pair}")
                 result = apart.path / f"pair-{pair}.json"
-                found.append((mine, vllm_bench(engine, model, prompt, output, result, REQUESTS)))
-                say(f"pair {pair + 1}: gateway {found[-1][0]:.0f} tok/s, vllm {found[-1][1]:.0f}")
+                beside = vllm_bench(engine, model, requests, result)
+                if not pair:
+                    continue  # it warmed both up
+                found.append((mine, beside))
+                say(f"pair {pair}: gateway {mine:.0f} tok/s, vllm {beside:.0f}")
     return {
         "gateway_tokens_per_s": median([mine for mine, _ in found]),
         "engine_tokens_per_s": median([theirs for _, theirs in found]),
         "ratio": median([mine / theirs for mine, theirs in found]),
         "ratios": [round(mine / theirs, 3) for mine, theirs in found],
-        "prompt_tokens": prompt,
-        "output_tokens": output,
+        "prompt_tokens": round(statistics.mean(len(prompt) for prompt, _ in requests)),
+        "output_tokens": round(statistics.mean(count for _, count in requests)),
     }
 
 
@@ -98,15 +104,15 @@ def announce_as_it_is(client: GatewayClient, model: Path, engine: str) -> None:
 
 
 def _through_the_gateway(
-    client: GatewayClient, stack: Stack, job_id: str, attempts: int
-) -> tuple[float, int, int]:
-    """Sampled tokens a second, and the mean lengths of prompt and answer of a generation."""
+    client: GatewayClient, stack: Stack, job_id: str
+) -> tuple[float, list[Request]]:
+    """Sampled tokens a second, and every generation of the job in the order of its end."""
     request = wire.SubmitJobRequest(
         job_id=job_id,
         run_id="bench",
         kind=wire.JOB_KIND_PROBE,
         task_ids=[world.ID],
-        groups_per_task=attempts // GROUP_SIZE,
+        groups_per_task=REQUESTS // GROUP_SIZE,
         group_size=GROUP_SIZE,
     )
     started = time.perf_counter()
@@ -114,36 +120,51 @@ def _through_the_gateway(
     client.wait_for_job(job_id, SECONDS, lambda status: stack.fail_when_one_died())
     seconds = time.perf_counter() - started
     assert stack.records is not None
-    lines = (stack.records / "jobs" / job_id / "attempts.jsonl").read_text().splitlines()
-    rows = [AttemptRow.from_json(line, job_id) for line in lines]
-    turns = sum(row.turns for row in rows)
-    sampled = sum(row.sampled_tokens for row in rows)
-    prompt = sum(row.prompt_tokens for row in rows) // turns
-    return sampled / seconds, prompt, max(1, sampled // turns)
+    requests = generations(stack.records / "jobs" / job_id / FILE)
+    return sum(count for _, count in requests) / seconds, requests
 
 
-def vllm_bench(
-    engine: str, model: Path, prompt: int, output: int, result: Path, requests: int
-) -> float:
-    """Output tokens a second of `vllm bench serve`."""
-    program = Path(sys.executable).with_name("vllm")
+def generations(records: Path) -> list[Request]:
+    """What the engine was asked for and gave, of every recorded attempt."""
+    return [
+        (list(rollout.trajectory.token_ids[: turn.token_start]), turn.token_length)
+        for rollout in read_rollouts(records)
+        for turn in rollout.trajectory.turns
+        if turn.kind == trajectory_pb2.TURN_KIND_ASSISTANT
+    ]
+
+
+def vllm_bench(engine: str, model: Path, requests: list[Request], result: Path) -> float:
+    """Output tokens a second of `vllm bench serve` over the same prompts and lengths."""
+    words = Tokenizer.from_file(str(model / "tokenizer.json"))
+    dataset = result.with_suffix(".jsonl")
+    lines = [
+        json.dumps({"prompt": words.decode(ids, skip_special_tokens=False), "output_tokens": count})
+        for ids, count in requests
+    ]
+    dataset.write_text("\n".join(lines) + "\n")
     flags = {
         "--backend": "openai",
         "--base-url": engine,
         "--endpoint": "/v1/completions",
         "--model": "policy",
         "--tokenizer": model,
-        "--dataset-name": "random",
-        "--random-input-len": prompt,
-        "--random-output-len": output,
-        "--num-prompts": requests,
+        "--dataset-name": "custom",
+        "--dataset-path": dataset,
+        "--custom-output-len": -1,
+        "--num-prompts": len(requests),
         "--max-concurrency": CONCURRENCY,
+        "--temperature": 1.0,
+        "--top-k": 20,
+        "--top-p": 0.95,
+        "--logprobs": 0,
         "--result-dir": result.parent,
         "--result-filename": result.name,
     }
-    words = [str(word) for pair in flags.items() for word in pair]
+    texts = [str(word) for pair in flags.items() for word in pair]
+    switches = ["--skip-chat-template", "--disable-shuffle", "--ignore-eos", "--save-result"]
     done = subprocess.run(
-        [program, "bench", "serve", *words, "--ignore-eos", "--save-result"],
+        [Path(sys.executable).with_name("vllm"), "bench", "serve", *texts, *switches],
         capture_output=True,
         text=True,
         timeout=SECONDS,

@@ -66,7 +66,7 @@ _TYPES = {"name": "str", "status": "str"}
 _TASK = """
 id: bench/restock
 opening: Please add two of product 30 to my order 17, take them from stock and pack it.
-limits: {max_turns: 12, max_tool_calls: 16, max_turn_tokens: 1024, max_total_tokens: 32768,
+limits: {max_turns: 12, max_tool_calls: 16, max_turn_tokens: 160, max_total_tokens: 32768,
   max_tool_seconds: 20}
 tags: {workflow: restock, failure_mode: none, split: train}
 """
