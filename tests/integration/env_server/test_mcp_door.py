@@ -54,7 +54,8 @@ async def test_an_answer_comes_as_text_and_as_structure(client: EnvClient, era: 
         transport = streamable_http_client(episode.mcp_url, http_client=web)
         async with Client(transport, mode=era) as agent:
             lent = await agent.call_tool("lend_book", {"book_id": "B-1", "reader_id": "R-1"})
-            assert lent.structured_content == {"lent": "B-1"} == json.loads(lent.content[0].text)
+            (text,) = lent.model_dump()["content"]
+            assert lent.structured_content == {"lent": "B-1"} == json.loads(text["text"])
             refused = await agent.call_tool("find_book", {"book_id": "B-9"})
             assert refused.is_error and refused.structured_content is None
 
