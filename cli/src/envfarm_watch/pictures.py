@@ -1,13 +1,16 @@
 """Boards as pictures, drawn from the queries that Grafana would ask."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from envfarm_watch.panel import Board, Panel, Query
 
@@ -67,6 +70,19 @@ def legend(query: Query, labels: Mapping[str, str]) -> str:
     return text
 
 
+def with_gaps(times: Sequence[float], values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """The line with a NaN wherever samples are missing: nothing was known there."""
+    ats, broken = list(times[:1]), list(values[:1])
+    step = min((after - at for at, after in pairwise(times)), default=0.0)
+    for (before, at), value in zip(pairwise(times), values[1:], strict=True):
+        if at - before > 1.5 * step:
+            ats.append(before + step)
+            broken.append(math.nan)
+        ats.append(at)
+        broken.append(value)
+    return ats, broken
+
+
 def _lines(panels: Sequence[Panel]) -> list[list[Panel]]:
     """Panels of a row, as many to a line as fit."""
     lines: list[list[Panel]] = [[]]
@@ -82,6 +98,8 @@ def _panel(axes: Axes, panel: Panel, ask: Ask) -> None:
     axes.set_ylabel(panel.unit, fontsize=7)
     axes.tick_params(labelsize=7)
     axes.grid(alpha=0.3)
+    if panel.unit == "bytes":
+        axes.yaxis.set_major_formatter(EngFormatter())
     drawn = [
         (legend(query, line.labels), line.times, line.values)
         for query in panel.queries
@@ -94,7 +112,8 @@ def _panel(axes: Axes, panel: Panel, ask: Ask) -> None:
         _stack(axes, drawn)
     else:
         for name, times, values in drawn:
-            axes.plot(_dates(times), values, label=name, linewidth=1.2, marker=".", markersize=2)
+            ats, broken = with_gaps(times, values)
+            axes.plot(_dates(ats), broken, label=name, linewidth=1.2, marker=".", markersize=2)
     if min(value for _, _, values in drawn for value in values) >= 0:
         highest = axes.get_ylim()[1]
         axes.set_ylim(0, highest if highest > axes.dataLim.ymax > 0 else 1)

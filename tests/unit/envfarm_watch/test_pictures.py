@@ -1,5 +1,6 @@
 """Boards drawn without a Prometheus: what its answers become."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from envfarm_watch.boards import BOARDS
 from envfarm_watch.panel import Query
-from envfarm_watch.pictures import draw, legend
+from envfarm_watch.pictures import draw, legend, with_gaps
 
 
 @dataclass
@@ -19,6 +20,13 @@ class Line:
 
 def test_a_legend_takes_the_values_of_its_labels():
     assert legend(Query("up", "{{world}} p99"), {"world": "orders", "le": "1"}) == "orders p99"
+
+
+def test_a_line_is_broken_where_samples_are_missing():
+    times, values = with_gaps([0.0, 5.0, 30.0, 35.0], [1.0, 2.0, 8.0, 9.0])
+    assert times == [0.0, 5.0, 10.0, 30.0, 35.0]
+    assert values[:2] + values[3:] == [1.0, 2.0, 8.0, 9.0] and math.isnan(values[2])
+    assert with_gaps([7.0], [1.0]) == ([7.0], [1.0])
 
 
 @pytest.mark.parametrize("answer", [[], [Line()], [Line(times=[1005.0], values=[3.0]), Line()]])
