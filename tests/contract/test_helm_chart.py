@@ -36,11 +36,13 @@ def test_every_manifest_fits_the_schemas_of_kubernetes(settings: tuple[str, ...]
     validate = pytest.importorskip("kubernetes_validate")
     checked = 0
     for item in render(*settings):
+        if settings and item in render():
+            continue
         if item["apiVersion"].partition("/")[0] in ("keda.sh", "monitoring.coreos.com"):
             continue
         validate.validate(item, version, strict=True)
         checked += 1
-    assert checked >= 15
+    assert settings or checked >= 15
 
 
 @pytest.mark.parametrize("part", SERVICES)

@@ -21,6 +21,7 @@ from envfarm_common.binaries import find_redis
 ROOT = Path(__file__).parents[2]
 BASE = "envfarm-base:local"
 TOOLS = "envfarm-test/tools:local"
+POLICY = "envfarm-test/policy:local"
 SERVICES = ("env-server", "grader", "rollout-gateway")
 TRAINING = ("learner", "engine-cpu")
 PACKAGES = "python3,python3-venv,ca-certificates"
@@ -76,6 +77,8 @@ def build_images(names: tuple[str, ...], wheels: Path) -> None:
                 *("build", "-q", *words, "-t", f"envfarm/{name}:local", "-f", file, "."),
                 seconds=2400,
             )
+        file = "tests/compose/policy.Dockerfile"
+        docker("build", "-q", *words, "-t", POLICY, "-f", file, "tests/compose", seconds=600)
 
 
 def make_base() -> None:
