@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 from envfarm_common.binaries import RedisServer
 
-from envfarm_cli import interrupts, service_specs, state_dir
+from envfarm_cli import interrupts, service_specs, settings, state_dir
 from envfarm_cli.children import Child, ChildSet, died
 from envfarm_cli.failure import ChildFailed, Failure
 from envfarm_cli.learner_config import Overrides, merge, write_config
@@ -126,14 +126,17 @@ class Stack:
         on_line: Callable[[str], None] | None = None,
         tasks: list[str] | None = None,
     ) -> Proofs:
-        """Run the proofs of these tasks, or of all, and write the golden snapshots."""
+        """Run the proofs of these tasks, or of all, and write the golden snapshots. Rubrics are asked
+        of the judge, or of its stand-in where none is configured."""
         self.doing("the proofs of the tasks")
         return prove(
             self.children,
             self.state,
             domains=self.options.domains,
             env_server=self.address("env-server", "grpc"),
-            choice=ProofChoice(domain=domain, tasks=tasks or ()),
+            choice=ProofChoice(
+                domain=domain, tasks=tasks or (), stand_in_judge=not settings.judge()
+            ),
             on_line=on_line,
             tick=self.fail_when_one_died,
         )

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from envfarm.errors import ConfigError, GraderError
 
 from grader.check_kinds import RubricCheck
+from grader.check_run import Seen, make_runner
 from grader.checks import rubric
+from grader.checkset import load_checkset
 from grader.judge.cache import AnswerCache
 from grader.judge.judge import Judge, parse
 from grader.judge.prompt import PROMPT_VERSION
@@ -163,3 +166,21 @@ async def test_what_an_answer_took_is_counted_and_a_known_one_took_nothing():
         assert (await rubric.run(check, "A refund comes.", judge)).judge_tokens == 2 * TOKENS
         assert (await rubric.run(check, "A refund comes.", judge)).judge_tokens == 0
         await judge.close()
+
+
+TASK = """task: shop/t
+golden: {actions: [], reply: Done.}
+checks:
+  - {name: end, kind: state}
+  - {name: asked, kind: rubric, question: "Is it polite?", expect: yes}
+extra_write: {tool: pay}
+"""
+
+
+async def test_without_a_judge_a_rubric_is_ungradable_and_says_what_to_set(tmp_path: Path):
+    (tmp_path / "shop/private").mkdir(parents=True)
+    (tmp_path / "shop/private/t.yaml").write_text(TASK)
+    checkset = load_checkset(tmp_path)
+    asked = checkset.find("shop/t").checks[1]
+    with pytest.raises(CannotRun, match="no judge is configured: set GRADER_JUDGE_URL"):
+        await make_runner(checkset, None).run(asked, cast(Seen, None))

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from envfarm.errors import ConfigError
+from envfarm_common import logging
 
 from grader.check_kinds import Check
 from grader.checks import python, reply, rubric, sql, state, untouched
@@ -16,6 +17,9 @@ from grader.judge.kept_words import Asked, KeptWords, Recorded, Words
 from grader.sandbox.sandbox import Sandbox, obstacle
 from grader.settings import EvidenceSettings
 from grader.verdict import CannotRun, CheckResult
+
+JUDGE_HINT = "set GRADER_JUDGE_URL and GRADER_JUDGE_MODEL"
+log = logging.get(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +60,7 @@ class CheckRunner:
                 return sql.run(check, await seen.query(check.query))
             case "rubric":
                 if self._judge is None:
-                    raise CannotRun("no judge is configured")
+                    raise CannotRun(f"no judge is configured: {JUDGE_HINT}")
                 return await rubric.run(check, seen.reply, Recorded(self._judge, seen.words))
             case "python":
                 if self._sandbox is None:
@@ -79,16 +83,14 @@ def make_judge(settings: EvidenceSettings) -> Judge | None:
 
 
 def make_runner(checkset: Checkset, judge: Asked | None) -> CheckRunner:
-    """A runner that can run every check of the set; ConfigError at start-up when it could not."""
+    """A runner for the checks of the set. Without a judge tasks with a rubric are ungradable, which
+    is logged at start-up; ConfigError where python checks have no sandbox."""
     kinds: dict[str, str] = {}
     for task_id in checkset.task_ids():
         for check in checkset.find(task_id).checks:
             kinds.setdefault(check.kind, f"{task_id}: check {check.name!r}")
     if "rubric" in kinds and judge is None:
-        raise ConfigError(
-            f"{kinds['rubric']} asks a judge and none is configured",
-            hint="set GRADER_JUDGE_URL and GRADER_JUDGE_MODEL",
-        )
+        log.warning("tasks with a rubric are ungradable", first=kinds["rubric"], hint=JUDGE_HINT)
     if "python" in kinds and (reason := obstacle()):
         raise ConfigError(
             f"{kinds['python']} runs code and this machine offers no sandbox: {reason}",

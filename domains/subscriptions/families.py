@@ -1,0 +1,398 @@
+"""Write the seed rows and the tasks of the billing desk from its cases.
+
+Each file in cases/ is one workflow: its tasks with the facts of the account, what the member says, what is right, and the
+runs that look right. Calls are written as [tool, argument, ...], $names stand for ids of the account, and four words stand
+for what the policy always asks for together:
+
+    [traces, ACTION, SUBJECT?]                          log entry and mail, on $sub unless a subject is given
+    [charge, KIND, NET, GROSS]                          bill on $sub, and its booking
+    [credit, BILL, AMOUNT, REASON, SIGN_OFF?]           credit note, booking and mail
+    [repay, PAYMENT, BILL, AMOUNT, REASON, SIGN_OFF?]   payout, booking and mail
+
+`python domains/subscriptions/families.py` writes world/seed.sql, world/tasks, user and private; `--check` fails when what is
+committed differs. company.py makes the rows.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import company as world
+import yaml
+
+ROOT = Path(__file__).resolve().parent
+NAME = "subscriptions"
+PLACES = 128
+"""Accounts; 80 of them for cases, the others are neighbours."""
+STEP, START = 37, 5
+"""Cases are spread over the places by a step without common divisor."""
+MOST_CASES = 5
+"""Of one workflow."""
+LIMITS = {
+    "max_turns": 14,
+    "max_tool_calls": 20,
+    "max_turn_tokens": 1024,
+    "max_total_tokens": 49152,
+    "max_tool_seconds": 20,
+}
+SIGNATURES = {
+    "find_member": ("email",),
+    "show_account": ("account_id",),
+    "show_subscription": ("subscription_id",),
+    "show_bill": ("bill_id",),
+    "show_prices": ("currency",),
+    "show_voucher": ("code",),
+    "change_seats": ("subscription_id", "seats", "effective"),
+    "change_plan": ("subscription_id", "plan", "effective"),
+    "revoke_licence": ("licence_id",),
+    "set_renewal": ("subscription_id", "renews"),
+    "end_subscription": ("subscription_id",),
+    "pause_subscription": ("subscription_id", "resumes_on"),
+    "issue_bill": ("subscription_id", "kind", "net"),
+    "ask_sign_off": ("matter", "subject", "amount"),
+    "issue_credit_note": ("bill_id", "amount", "reason", "sign_off_id"),
+    "pay_out": ("payment_id", "amount", "reason", "sign_off_id"),
+    "apply_voucher": ("subscription_id", "code", "sign_off_id"),
+    "hold_dunning": ("bill_id", "until"),
+    "set_billing_detail": ("account_id", "detail", "value"),
+    "set_member_role": ("member_id", "role"),
+    "book_ledger": ("kind", "bill_id", "amount"),
+    "log_change": ("subject", "action", "detail"),
+    "send_mail": ("member_id", "template", "subject"),
+    "refer_for_review": ("member_id", "team", "subject", "note"),
+}
+NEW_ROWS = {
+    "log_change": ("change_log", ["subject", "action"]),
+    "send_mail": ("outbox", ["member_id", "template", "subject"]),
+    "refer_for_review": ("referrals", ["member_id", "team", "subject"]),
+    "ask_sign_off": ("sign_offs", ["matter", "subject", "amount"]),
+    "issue_credit_note": ("credit_notes", ["bill_id", "reason"]),
+    "pay_out": ("payouts", ["payment_id", "reason"]),
+    "book_ledger": ("ledger_entries", ["kind", "bill_id"]),
+    "issue_bill": ("bills", ["subscription_id", "kind", "issued_on"]),
+}
+"""Tables with generated ids, and the natural keys of their rows, by the tool that writes them."""
+FREE_TEXT = {"log_change": "change_log.detail", "refer_for_review": "referrals.note"}
+CITES = {
+    "issue_credit_note": "credit_notes",
+    "pay_out": "payouts",
+    "apply_voucher": "redemptions",
+}
+PARTS = ("world/tasks", "user", "private")
+Case = dict[str, Any]
+Calls = list[list[Any]]
+ALWAYS_SAYS = [
+    {"when": r"(?i)e-?mail", "say": "It's $email."},
+    {"when": r"(?i)\b(sure|confirm|shall I|should I|would you like|agree|okay to|go ahead)\b",
+     "say": "Yes, go ahead."},
+]  # fmt: skip
+
+
+def spelled_out(calls: Calls) -> Calls:
+    """With the four short words replaced by the calls that they stand for."""
+    found: Calls = []
+    for tool, *values in calls:
+        match tool, values:
+            case "traces", [action, *subject]:
+                about = subject[0] if subject else "$sub"
+                found += [["log_change", about, action, "Asked for by $person."]]
+                found += [["send_mail", "$member", action, about]]
+            case "charge", [kind, net, gross]:
+                found += [["issue_bill", "$sub", kind, net]]
+                found += [["book_ledger", "charge", "$new_bill", gross]]
+            case "credit", [bill, amount, *rest]:
+                found += [["issue_credit_note", bill, amount, *rest]]
+                found += [["book_ledger", "credit", bill, amount]]
+                found += [["send_mail", "$member", "credit_note", bill]]
+            case "repay", [payment, bill, amount, *rest]:
+                found += [["pay_out", payment, amount, *rest]]
+                found += [["book_ledger", "payout", bill, amount]]
+                found += [["send_mail", "$member", "payout", bill]]
+            case _:
+                found.append([tool, *values])
+    return found
+
+
+class Story:
+    """One case with its account: the names of its texts and calls stand for ids."""
+
+    def __init__(self, case: Case, ids: dict[str, str]):
+        self.case, self.ids = case, ids
+
+    def text(self, value: str) -> str:
+        """With ids in place of names; KeyError for an unknown name."""
+        return Template(value).substitute(self.ids).strip()
+
+    def calls(self, written: Calls) -> list[dict[str, Any]]:
+        return [
+            {
+                "tool": tool,
+                "arguments": dict(zip(SIGNATURES[tool], map(self._value, values), strict=False)),
+            }
+            for tool, *values in spelled_out(written)
+        ]
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, date):
+            return value.isoformat()
+        return self.text(value) if isinstance(value, str) else value
+
+    def reads(self) -> Calls:
+        """Calls for what the case looks at: names of ids, `prices`, or `voucher CODE`."""
+        found: Calls = []
+        kinds = {"sub": "subscription"}
+        for name in self.case.get("reads", []):
+            if name == "prices":
+                found.append(["show_prices", "$currency"])
+            elif name.startswith("voucher "):
+                found.append(["show_voucher", name.removeprefix("voucher ")])
+            else:
+                kind = name.removeprefix("other_").rstrip("234")
+                found.append([f"show_{kinds.get(kind, kind)}", f"${name}"])
+        return found
+
+
+def load() -> list[tuple[str, Case, int]]:
+    """Workflow, case and place of every case."""
+    found: list[tuple[str, Case, int]] = []
+    order = yaml.safe_load((ROOT / "cases/order.yaml").read_text())
+    for number, workflow in enumerate(order):
+        path = ROOT / "cases" / f"{workflow}.yaml"
+        cases = yaml.safe_load(path.read_text())["cases"]
+        if len(cases) > MOST_CASES:
+            raise ValueError(f"{path}: more than {MOST_CASES} cases")
+        for index, case in enumerate(cases):
+            place = ((number * MOST_CASES + index) * STEP + START) % PLACES
+            found.append((workflow, case, place))
+    return found
+
+
+def stories() -> tuple[world.Company, list[tuple[str, Story]]]:
+    """The company, and workflow and story of every case."""
+    words = yaml.safe_load((ROOT / "words.yaml").read_text())
+    cases = load()
+    by_place = {place: case["facts"] for _, case, place in cases}
+    company = world.found(words)
+    ids = {place: world.settle(company, by_place[place], place) for place in sorted(by_place)}
+    told = len(company.rows["bills"])
+    for place in sorted(set(range(PLACES)) - set(by_place)):
+        world.settle(company, world.neighbour(words, place), place)
+    world.desk_history(company, company.rows["bills"][told:])
+    new = {
+        "new_bill": company.next_id("bills", "BI"),
+        "new_bill2": company.next_id("bills", "BI", 2),
+        "sign_off": company.next_id("sign_offs", "SO"),
+    }
+    named = {case["slug"]: ids[place] for _, case, place in cases}
+    found: list[tuple[str, Story]] = []
+    for workflow, case, place in cases:
+        others = {
+            f"other_{key}": value for key, value in named.get(case.get("other", ""), {}).items()
+        }
+        found.append((workflow, Story(case, {**others, **ids[place], **new})))
+    return company, found
+
+
+def state_check(calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """The final state, but for generated ids and free text of the rows that the calls write."""
+    tools = {call["tool"] for call in calls}
+    check: dict[str, Any] = {"name": "final state", "kind": "state"}
+    keys = {NEW_ROWS[tool][0]: NEW_ROWS[tool][1] for tool in NEW_ROWS if tool in tools}
+    if keys:
+        check["keys"] = keys
+    refs: dict[str, str] = {}
+    if "sign_offs" in keys:
+        refs = {f"{CITES[tool]}.sign_off_id": "sign_offs" for tool in CITES if tool in tools}
+    if "bills" in keys:
+        refs |= {"bill_lines.bill_id": "bills", "ledger_entries.bill_id": "bills"}
+    if refs:
+        check["refs"] = refs
+    texts = [column for tool, column in FREE_TEXT.items() if tool in tools]
+    return {**check, "unstable": texts} if texts else check
+
+
+def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the state check implies and a person wants to read in a verdict by its own name."""
+    checks: list[dict[str, Any]] = []
+    for call in writes:
+        table = CITES.get(call["tool"])
+        if table and "sign_off_id" in call["arguments"]:
+            query = (
+                f"SELECT count(*) = 1 FROM {table} JOIN sign_offs USING (sign_off_id)"
+                f" WHERE answer = 'approved' AND asked_at >= '2026-06-17'"
+            )
+            checks.append(
+                {"name": "cites its sign-off", "kind": "sql", "query": query, "expect": True}
+            )
+    booked = [call["arguments"] for call in writes if call["tool"] == "book_ledger"]
+    if booked:
+        query = (
+            "SELECT bill_id, sum(amount) AS booked FROM ledger_entries"
+            " WHERE booked_at >= '2026-06-17' GROUP BY bill_id"
+        )
+        rows = [{"bill_id": entry["bill_id"], "booked": entry["amount"]} for entry in booked]
+        checks.append(
+            {
+                "name": "in the ledger",
+                "kind": "sql",
+                "query": query,
+                "expect": rows,
+                "any_order": True,
+            }
+        )
+    for name, table in (
+        ("subscription", "subscriptions"),
+        ("bill", "bills"),
+        ("account", "accounts"),
+    ):
+        key = "other_sub" if name == "subscription" else f"other_{name}"
+        if key in story.ids:
+            where = {f"{name}_id": story.ids[key]}
+            checks.append(
+                {
+                    "name": f"the other {name}",
+                    "kind": "untouched",
+                    "tables": [table],
+                    "where": where,
+                }
+            )
+    if not writes:
+        tables = ["subscriptions", "licences", "bills", "credit_notes", "payouts", "accounts"]
+        checks.append({"name": "nothing happened", "kind": "untouched", "tables": tables})
+    return checks
+
+
+def money_pattern(amount: float) -> str:
+    """A regular expression for the ways in which people write an amount: 24.50, 24.5, 24,50; 162 or 162.00."""
+    whole, cents = f"{amount:.2f}".split(".")
+    if len(whole) > 3:
+        whole = f"{whole[:-3]}[.,' ]?{whole[-3:]}"
+    if cents == "00":
+        return rf"\b{whole}([.,]00?)?\b"
+    last = f"{cents[1]}?" if cents[1] == "0" else cents[1]
+    return rf"\b{whole}[.,]{cents[0]}{last}\b"
+
+
+def private_part(task_id: str, story: Story) -> dict[str, Any]:
+    case = story.case
+    writes = story.calls(case.get("writes", []))
+    seen = story.calls([["find_member", "$email"], *story.reads()])
+    says: dict[str, Any] = {"name": "names what matters", "kind": "reply"}
+    says["contains_all"] = [story.text(str(word)) for word in case["says"]]
+    if "never_says" in case:
+        says["contains_none"] = [story.text(word) for word in case["never_says"]]
+    if "money" in case:
+        says["matches"] = money_pattern(case["money"])
+    checks = [state_check(writes), *pointed_checks(story, writes), says]
+    if "rubric" in case:
+        question, expect = case["rubric"]
+        checks.append({"name": "asked", "kind": "rubric", "question": question, "expect": expect})
+    misses = [
+        {"name": f"plays: {name}", "actions": story.calls(calls)}
+        for name, calls in case["misses"].items()
+    ]
+    if not writes:
+        misses += idle_misses(story, case["misses"])
+    return {
+        "task": task_id,
+        "golden": {"actions": [*seen, *writes], "reply": story.text(case["reply"])},
+        "checks": checks,
+        "extra_write": story.calls([case["extra"]])[0],
+        "near_misses": misses,
+        "empty": "fails",
+    }
+
+
+def idle_misses(story: Story, misses: dict[str, Calls]) -> list[dict[str, Any]]:
+    """Where nothing may change: the tempting runs, told openly, and busy work in the side tables."""
+    about = story.case["says"][0]
+    reply = story.text(f"Done, $person. I have settled {about} as you wished.")
+    told = [
+        {"name": f"plays and tells: {name}", "actions": story.calls(calls), "reply": reply}
+        for name, calls in misses.items()
+    ]
+    busy = {
+        "hands it to anybody": [
+            ["refer_for_review", "$member", "other", about, "The member insists."]
+        ],
+        "hands it to retention": [
+            ["refer_for_review", "$member", "retention", about, "May leave us."]
+        ],
+        "hands it to sales": [["refer_for_review", "$member", "sales", about, "Wants more."]],
+        "logs the talk": [["log_change", about, "details_changed", "The member called."]],
+        "mails all the same": [["send_mail", "$member", "details_changed", about]],
+        "asks the head of billing": [["ask_sign_off", "correction", about, 50.0]],
+    }
+    return told + [
+        {"name": f"plays: {name}", "actions": story.calls(calls)} for name, calls in busy.items()
+    ]
+
+
+def parts_of(workflow: str, story: Story) -> dict[str, dict[str, Any]]:
+    """The task's three files, by folder."""
+    case, task_id = story.case, f"{NAME}/{story.case['slug']}"
+    lines = [{"when": when, "say": say} for when, say in case.get("script", [])] + ALWAYS_SAYS
+    tags = {"workflow": workflow, "failure_mode": case["mode"], "split": "train"}
+    return {
+        "world/tasks": {
+            "id": task_id,
+            "opening": story.text(case["opening"]),
+            "limits": LIMITS,
+            "tags": tags,
+        },
+        "user": {
+            "task": task_id,
+            "context": story.text(f"You are $person of $firm, $email. {case['context']}"),
+            "script": [{"when": line["when"], "say": story.text(line["say"])} for line in lines],
+        },
+        "private": private_part(task_id, story),
+    }
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """Every file that is written, with its text."""
+    company, found = stories()
+    yield ROOT / "world/seed.sql", world.seed_sql(company)
+    for workflow, story in found:
+        for folder, content in parts_of(workflow, story).items():
+            text = yaml.dump(content, Dumper=Plain, sort_keys=False, allow_unicode=True, width=100)
+            if folder == "private":
+                text = f"# Turns on: {story.case['point']}\n{text}"
+            yield ROOT / folder / f"{story.case['slug']}.yaml", text
+
+
+class Plain(yaml.SafeDumper):
+    """Without anchors, which the services refuse."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare with the committed files")
+    check, wanted = parser.parse_args().check, dict(files())
+    known = {path for part in PARTS for path in (ROOT / part).glob("*.yaml")}
+    different = sorted(
+        path for path, text in wanted.items() if not path.exists() or path.read_text() != text
+    ) + sorted(known - set(wanted))
+    if check:
+        for path in different:
+            print(f"out of date: {path.relative_to(ROOT)}", file=sys.stderr)
+        return 1 if different else 0
+    for path in different:
+        if path in wanted:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[path])
+        else:
+            path.unlink()
+    print(f"{len(wanted)} files, {len(different)} changed")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
