@@ -48,6 +48,8 @@ class WarmStart(Part):
     batch: int = Field(ge=1)
     """Conversations a step."""
     lr: float = Field(gt=0)
+    """At its highest. 3e-3 brings such a small model in 320 steps of 16 to where 1e-3 brings it in
+    440 of 32; 6e-3 is worse again."""
 
 
 class Probe(Part):
@@ -140,9 +142,9 @@ class DemoRecipe(Recipe):
                     "copies": 9,
                 },
                 "warm_start": {
-                    "steps": _at_least(20, 440 * share),
-                    "batch": 32 if share >= 0.5 else 8,
-                    "lr": 1e-3,
+                    "steps": _at_least(20, 700 * share),
+                    "batch": 16 if share >= 0.5 else 8,
+                    "lr": 3e-3,
                 },
                 "probe": {
                     "tasks": 0,
