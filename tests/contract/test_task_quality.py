@@ -13,9 +13,9 @@ from envfarm_cli.domain_files import find_tasks
 DOMAINS = Path(__file__).parents[2] / "domains"
 ALL = [read_task(files) for files in find_tasks(DOMAINS)]
 FACTS = facts_of(DOMAINS, {task.domain for task in ALL})
-HANDS_ON = {"escalate", "refer_for_review"}
+HANDS_ON = {"escalate", "hand_over", "refer_for_review"}
 """Writing tools that only hand a matter on."""
-POOLS = ["fieldservice", "subscriptions"]
+POOLS = ["fieldservice", "hotel", "subscriptions"]
 """Domains of full size, whose wording and traps are written by hand."""
 
 
