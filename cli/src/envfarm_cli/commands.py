@@ -1,83 +1,112 @@
-"""All commands of `envfarm` in one typer application."""
+"""All commands of `envfarm` in one typer application; a command's module is imported when it is asked
+for, so that `envfarm status` does not wait for the statistics of `envfarm compare`."""
+
+from functools import cache
+from importlib import import_module
 
 import typer
+from typer._click.core import Command, Context
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from envfarm_cli import failure
-from envfarm_cli.bench.commands import app as bench_app
-from envfarm_cli.commands_attempts import app as attempts_app
-from envfarm_cli.commands_boards import boards
-from envfarm_cli.commands_checkpoint import app as checkpoint_app
-from envfarm_cli.commands_compare import compare_
-from envfarm_cli.commands_demo import DEMO_EXIT_CODES, demo
-from envfarm_cli.commands_episode import app as episode_app
-from envfarm_cli.commands_eval import eval_
-from envfarm_cli.commands_jobs import app as jobs_app
-from envfarm_cli.commands_judge import app as judge_app
-from envfarm_cli.commands_parity import parity
-from envfarm_cli.commands_plan import plan_
-from envfarm_cli.commands_probe import probe_
-from envfarm_cli.commands_report import report_
-from envfarm_cli.commands_select import select_
-from envfarm_cli.commands_sft import sft_
-from envfarm_cli.commands_stack import down, status, up
-from envfarm_cli.commands_suite import app as suite_app
-from envfarm_cli.commands_task_new import new, schema_
-from envfarm_cli.commands_task_quality import lint_, similar, stats
-from envfarm_cli.commands_task_trials import baselines, play
-from envfarm_cli.commands_tasks import app as tasks_app
-from envfarm_cli.commands_top import top
-from envfarm_cli.commands_train import train_
-from envfarm_cli.commands_verdict import app as verdict_app
-from envfarm_cli.commands_watch import watch
-from envfarm_cli.commands_world import app as world_app
-from envfarm_cli.doctor import doctor
 from envfarm_cli.output import EXIT_CODES
+
+COMMANDS = {
+    "up": "commands_stack:up",
+    "down": "commands_stack:down",
+    "status": "commands_stack:status",
+    "top": "commands_top:top",
+    "watch": "commands_watch:watch",
+    "boards": "commands_boards:boards",
+    "doctor": "doctor:doctor",
+    "parity": "commands_parity:parity",
+    "demo": "commands_demo:demo",
+    "probe": "commands_probe:probe_",
+    "eval": "commands_eval:eval_",
+    "sft": "commands_sft:sft_",
+    "plan": "commands_plan:plan_",
+    "train": "commands_train:train_",
+    "select": "commands_select:select_",
+    "compare": "commands_compare:compare_",
+    "report": "commands_report:report_",
+}
+"""Where each stands; a module may have an EPILOG of its own."""
+GROUPS = {
+    "suite": "commands_suite",
+    "tasks": "commands_tasks",
+    "attempts": "commands_attempts",
+    "jobs": "commands_jobs",
+    "judge": "commands_judge",
+    "bench": "bench.commands",
+    "checkpoint": "commands_checkpoint",
+    "episode": "commands_episode",
+    "verdict": "commands_verdict",
+    "world": "commands_world",
+}
+"""Modules whose `app` holds commands of one kind."""
+MORE_OF_TASKS = {
+    "new": "commands_task_new:new",
+    "schema": "commands_task_new:schema_",
+    "lint": "commands_task_quality:lint_",
+    "stats": "commands_task_quality:stats",
+    "similar": "commands_task_quality:similar",
+    "baselines": "commands_task_trials:baselines",
+    "play": "commands_task_trials:play",
+}
+
+
+class _Commands(TyperGroup):
+    """Looks a command up by name, and imports no other."""
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        return [*COMMANDS, *GROUPS]
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        return _built(cmd_name)
+
+
+@cache
+def _built(name: str) -> Command | None:
+    if name in COMMANDS:
+        only = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        _add(only, name, COMMANDS[name])
+        return typer.main.get_command(only)
+    if name in GROUPS:
+        app: typer.Typer = import_module(f"envfarm_cli.{GROUPS[name]}").app
+        for more, place in MORE_OF_TASKS.items() if name == "tasks" else ():
+            _add(app, more, place)
+        app.info.name = name
+        return typer.main.get_group(app)
+    return None
+
+
+def _add(app: typer.Typer, name: str, place: str) -> None:
+    module_name, function = place.split(":")
+    module = import_module(f"envfarm_cli.{module_name}")
+    epilog = getattr(module, "EPILOG", EXIT_CODES)
+    app.command(name, epilog=epilog)(getattr(module, function))
+
 
 app = typer.Typer(
     name="envfarm",
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help=(
         "Trains and evaluates tool-using agents on real business databases.\n\n"
-        "First steps: [b]envfarm doctor[/b] looks at this machine, [b]envfarm demo[/b] runs the "
-        "whole chain once, [b]envfarm up[/b] starts the stack and leaves it running."
+        "First steps: [b]envfarm doctor[/b] looks at this machine, [b]envfarm demo[/b] trains a "
+        "small policy from nothing, [b]envfarm up[/b] starts the stack and leaves it running."
     ),
     epilog=EXIT_CODES,
 )
-for _command in (up, down, status, top, watch, boards, doctor, parity):
-    app.command(epilog=EXIT_CODES)(_command)
-app.command(epilog=DEMO_EXIT_CODES)(demo)
-app.command("probe", epilog=EXIT_CODES)(probe_)
-app.command("eval", epilog=EXIT_CODES)(eval_)
-app.command("sft", epilog=EXIT_CODES)(sft_)
-app.command("plan", epilog=EXIT_CODES)(plan_)
-app.command("train", epilog=EXIT_CODES)(train_)
-app.command("select", epilog=EXIT_CODES)(select_)
-app.command("compare", epilog=EXIT_CODES)(compare_)
-app.command("report", epilog=EXIT_CODES)(report_)
-for _name, _command in (
-    ("new", new),
-    ("schema", schema_),
-    ("lint", lint_),
-    ("stats", stats),
-    ("similar", similar),
-    ("baselines", baselines),
-    ("play", play),
-):
-    tasks_app.command(_name, epilog=EXIT_CODES)(_command)
-app.add_typer(suite_app, name="suite")
-app.add_typer(tasks_app, name="tasks")
-app.add_typer(attempts_app, name="attempts")
-app.add_typer(jobs_app, name="jobs")
-app.add_typer(judge_app, name="judge")
-app.add_typer(bench_app, name="bench")
-app.add_typer(checkpoint_app, name="checkpoint")
-app.add_typer(episode_app, name="episode")
-app.add_typer(verdict_app, name="verdict")
-app.add_typer(world_app, name="world")
+
+
+@app.callback()
+def _envfarm() -> None:
+    pass
 
 
 def run(arguments: list[str]) -> int:

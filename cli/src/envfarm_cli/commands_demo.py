@@ -21,7 +21,7 @@ from envfarm_cli.output import Output
 from envfarm_cli.state_dir import StateDir
 
 DEFAULT_RECIPE = Path("learner/configs/tiny-cpu.toml")
-DEMO_EXIT_CODES = (
+EPILOG = (
     "Exit codes: 0 done, and the policy got better · 1 something failed · 2 wrong arguments or "
     "files · 3 done, and the interval does not lie above zero · 130 stopped with Ctrl-C."
 )

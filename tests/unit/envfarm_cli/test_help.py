@@ -1,5 +1,8 @@
 """Every command teaches: what it does, an example, exit codes, and --json."""
 
+import subprocess
+import sys
+
 import pytest
 
 from envfarm_cli.main import main
@@ -52,3 +55,12 @@ def test_help_of_the_whole_names_every_command(capsys):
     said = capsys.readouterr().out
     for command in {command.split()[0] for command in COMMANDS}:
         assert f" {command} " in said
+
+
+def test_a_command_waits_for_no_other_commands_modules():
+    code = (
+        "import sys; from envfarm_cli.main import main; main(['status', '--help']); "
+        "sys.exit(','.join({'scipy', 'polars', 'fastapi'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
