@@ -26,6 +26,7 @@ AgentName = Literal["oracle", "lazy", "hasty", "random"]
 AGENTS: tuple[AgentName, ...] = ("oracle", "lazy", "hasty", "random")
 GATE = re.compile(
     r"approv|authori[sz]|consent|permission|verif|confirm|escalat|ticket|refuse|hand_?over|review"
+    r"|sign_?off|manager"
 )
 """Names of tools, and of their arguments, that ask, check or hand on."""
 RANDOM_CALLS = 8
