@@ -117,8 +117,7 @@ class Cluster:
                     await self._with_admin(lambda conn: _drop(conn, name))
             self._names.discard(name)
             text = f"cannot clone {source.world.world_id}: {error}"
-            if (error.sqlstate or "")[:2] == "53" or "too many" in str(error):
-                # A disk, memory or connections ran out, which passes.
+            if passes(error):
                 raise NoCapacity(text, retry_after_seconds=1.0) from error
             raise DatabaseError(text) from error
         return slot
@@ -244,6 +243,14 @@ class Cluster:
 _LOCK = "SELECT pg_advisory_lock(hashtextextended('envfarm:' || %s, 0))"
 _TRY_LOCK = "SELECT pg_try_advisory_lock(hashtextextended('envfarm:' || %s, 0))"
 _UNLOCK = "SELECT pg_advisory_unlock(hashtextextended('envfarm:' || %s, 0))"
+
+
+def passes(error: psycopg.Error) -> bool:
+    """Whether it is worth asking again: a disk, memory or connections ran out, or the server went
+    away, as Postgres does when its log has no room, and comes back."""
+    state = error.sqlstate or ""
+    is_away = isinstance(error, psycopg.OperationalError) and not state
+    return is_away or state.startswith(("08", "53", "57P")) or "too many" in str(error)
 
 
 async def _require(conn: AsyncConnection[Any], connections: int) -> None:
