@@ -74,9 +74,9 @@ def _read(path: Path) -> tuple[Any, Lines]:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise ConfigError(
-            f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {error.problem}"
-        ) from error
+        # libyaml sees the end of a file on a line of its own.
+        line = min(mark.line + 1 if mark else 1, max(1, len(text.splitlines())))
+        raise ConfigError(f"{path}:{line}: not valid YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}:1: not valid YAML: {error}") from error
 
