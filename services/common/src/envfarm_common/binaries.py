@@ -146,6 +146,9 @@ class RedisServer:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(patience)
                 return
+        # It cannot save, as on a full disk; what it answered for lies in its append-only file.
+        self.process.kill()
+        self.process.wait()
 
     def __enter__(self) -> "RedisServer":
         return self
