@@ -22,7 +22,7 @@ $(STAMP):
 	@PYTHON=$(PYTHON) VENV=$(VENV) TORCH_INDEX=$(TORCH_INDEX) bash requirements/setup.sh
 	@rm -f $(VENV)/.ready-*; touch $@
 
-demo: setup ## from nothing to a policy that got better, in at most 20 minutes; goes on where it was
+demo: setup ## from nothing to a policy that got better, in about 20 minutes; goes on where it was
 	@$(BIN)/envfarm demo
 
 # Exit status 3 is a result, too: the interval does not lie above zero.

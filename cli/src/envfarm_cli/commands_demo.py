@@ -65,7 +65,7 @@ def demo(
     state_dir: StateDirOption = DEFAULT_STATE,
     json: JsonOption = False,
 ) -> int:
-    """From nothing to a policy that got better, in at most 20 minutes on two cores.
+    """From nothing to a policy that got better, in about 20 minutes on two cores.
 
     Starts private services, proves the tasks, makes a small policy and warms it up on recorded
     conversations, probes the training tasks, evaluates on tasks that it never trains on, trains
