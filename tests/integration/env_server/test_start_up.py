@@ -86,7 +86,7 @@ def test_a_world_that_does_not_build_names_file_and_line(place, domains, file, s
 
 def test_a_task_that_is_no_yaml_names_file_and_line(place: Path, domains: Path):
     (domains / "shelf/world/tasks/bad.yaml").write_text("id: shelf/bad\nopening: [\n")
-    assert "bad.yaml:3: " in refusal(domains, place)
+    assert "bad.yaml:2: " in refusal(domains, place)
 
 
 @pytest.mark.parametrize("setting", ["http_port", "grpc_port"])
