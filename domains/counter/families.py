@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parent
-SEED = 20260504
+SEED = 20261130
 TODAY = date(2026, 5, 4)
 TRAIN_TASKS, EVAL_TASKS = 6, 4
 """Of each family."""
