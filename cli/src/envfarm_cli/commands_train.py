@@ -188,6 +188,7 @@ class Run:
                 {"": {"seed": recipe.seed}, "model": {"path": str(self.model.absolute())}},
             ),
             max_replacements=wanted.max_replacements,
+            reband_after=wanted.reband_after,
             updates_per_version=wanted.updates_per_version,
             validation=self._validation(),
             launch=self.launch,

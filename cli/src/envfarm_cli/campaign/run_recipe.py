@@ -36,6 +36,15 @@ class Train(Part):
     updates_per_version: int = Field(1, ge=1)
     max_replacements: int | None = None
     """Groups of equal rewards replaced per update; the gateway's default when it is left out."""
+    reband_after: int = Field(0, ge=0)
+    """Attempts after which a task's band is looked at again, so that too hard and too easy ones rest;
+    0 keeps the pool fixed."""
+
+    @model_validator(mode="after")
+    def _a_group_at_least(self) -> Self:
+        if 0 < self.reband_after < self.group_size:
+            raise ValueError(f"reband_after is 0, or at least one group of {self.group_size}")
+        return self
 
 
 class Validation(Part):

@@ -55,6 +55,8 @@ class TrainPlan:
     overrides: Overrides = field(default_factory=dict)
     max_replacements: int | None = None
     """Groups of equal rewards replaced per update; None takes the gateway's default."""
+    reband_after: int = 0
+    """Attempts after which a task's band is looked at again; 0 keeps the pool fixed."""
     updates_per_version: int = 1
     validation: Validation | None = None
     launch: Launch = HERE
@@ -96,6 +98,7 @@ class TrainPlan:
             updates=self.updates,
             updates_per_version=self.updates_per_version,
             max_replacements=self.max_replacements,
+            reband_after=self.reband_after,
         )
 
 
