@@ -6,11 +6,14 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx
 import typer
+from envfarm.record_frames import FILE, read_rollouts
 from envfarm.v1 import gateway_service_pb2 as wire
 from envfarm.v1 import policy_pb2
 
 from envfarm_cli.bench import engine_ratio, world
+from envfarm_cli.bench.idle_gap import gaps, p99_ms
 from envfarm_cli.bench.processes import cost
 from envfarm_cli.commands_stack import DEFAULT_STATE, JsonOption, StateDirOption
 from envfarm_cli.failure import Failure
@@ -46,7 +49,8 @@ def gateway(
     """Measure the gateway: episodes a second beside an instant policy, tokens a second beside vLLM.
 
     An episode opens, makes 5 tool calls one by one, answers, is sealed, graded and closed; env-server
-    and grader are real and run on the same machine. [b]ratio[/b] is what the gateway gets out of a
+    and grader are real and run on the same machine. [b]p99_idle_gap_ms[/b] is how long a turn that could
+    run waits for its request to reach the engine. [b]ratio[/b] is what the gateway gets out of a
     vLLM over what vLLM's own benchmark gets out of it: the same lengths, 32 at once, the median of
     interleaved pairs.
 
@@ -104,17 +108,25 @@ def instant(apart: StateDir, domains: Path, episodes: int, concurrency: int) -> 
             status = _job(client, stack, "measured", groups)
             seconds = time.perf_counter() - started
             after = _costs(stack)
+        waited = _gaps(stack, "measured")
     count = groups * GROUP_SIZE
     spent = {name: round((after[name] - before[name]) * 1000 / count, 2) for name in PARTS}
     return {
         "episodes_per_second_instant_policy": round(count / seconds, 1),
         "cpu_ms_per_episode": round(sum(spent.values()), 2),
         "cpu_ms_by_process": spent,
+        "p99_idle_gap_ms": p99_ms(waited),
         "live_episodes": concurrency,
         "episodes": count,
         "refilled": status.refilled_samples,
         "wrong_rewards": round(count * (1 - status.reward_mean)),
     }
+
+
+def _gaps(stack: Stack, job_id: str) -> list[float]:
+    answer = httpx.get(f"{stack.address('policy', 'http')}/times", timeout=60, trust_env=False)
+    assert stack.records is not None
+    return gaps(read_rollouts(stack.records / "jobs" / job_id / FILE), answer.json())
 
 
 def announce(

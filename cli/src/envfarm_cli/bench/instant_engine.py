@@ -3,18 +3,20 @@
     python -m envfarm_cli.bench.instant_engine --turns turns.json --ready-file FILE
 
 Plain HTTP/1.1 on one asyncio protocol, so that what is measured is the gateway and not the stand-in.
-The request id says which turn is asked for (`….t3`); every log-probability is -1.
+The request id says which turn is asked for (`….t3`); every log-probability is -1. `GET /times` gives
+[arrived, answered] by request id.
 """
 
 import argparse
 import asyncio
 import json
 import re
+import time
 from pathlib import Path
 
 from envfarm_common import lifecycle
 
-TURN = re.compile(rb'"request_id": ?"[^"]*\.t(\d+)"')
+TURN = re.compile(rb'"request_id": ?"([^"]*\.t(\d+))"')
 TOKENS = re.compile(rb'"token_ids": ?\[([0-9, ]*)\]')
 VERSION = re.compile(rb'"new_version": ?"([^"]*)"')
 MODELS = b'{"data": [{"id": "policy", "max_model_len": 32768}]}'
@@ -26,6 +28,7 @@ class Turns:
 
     def __init__(self, turns: list[list[int]]):
         self._turns = turns
+        self.times: dict[str, tuple[float, float]] = {}
         self.rename("default")
 
     def rename(self, label: str) -> None:
@@ -35,7 +38,7 @@ class Turns:
     def body(self, request: bytes) -> bytes:
         turn = TURN.search(request)
         if turn is not None:
-            return self.bodies[min(int(turn[1]), len(self.bodies) - 1)]
+            return self.bodies[min(int(turn[2]), len(self.bodies) - 1)]
         found = TOKENS.search(request)
         ids = [int(part) for part in found[1].split(b",")] if found else []
         rows = [None, *({str(number): {"logprob": -1.0}} for number in ids[1:])]
@@ -79,8 +82,11 @@ class Door(asyncio.Protocol):
 
     def _reply(self, path: bytes, body: bytes) -> None:
         assert self._transport is not None
+        arrived = time.perf_counter()
         if path == GENERATE:
             answer = self._turns.body(body)
+        elif path == b"/times":
+            answer = json.dumps(self._turns.times).encode()
         elif path == b"/v1/models":
             answer = MODELS
         elif path == b"/update_weight_version":
@@ -93,6 +99,8 @@ class Door(asyncio.Protocol):
             answer = b'{"success": true}'
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
         self._transport.write(head % len(answer) + answer)
+        if path == GENERATE and (turn := TURN.search(body)):
+            self._turns.times[turn[1].decode()] = (arrived, time.perf_counter())
 
 
 async def main() -> None:
