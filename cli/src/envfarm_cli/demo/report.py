@@ -17,7 +17,8 @@ from envfarm_numbers.report.document import (
 )
 
 BEFORE, AFTER = ("comparison", "a"), ("comparison", "b")
-SIDES = (("a", "before", BEFORE), ("b", "after", AFTER))
+SIDES = (("b", "before", BEFORE), ("a", "after", AFTER))
+NAMES = ("before", "after")
 
 
 def document(summary: dict[str, Any]) -> Document:
@@ -80,7 +81,10 @@ def _outcome(data: dict[str, Any]) -> Section:
         lead="The same suite, the same seeds, fresh databases; the only difference is training.",
         blocks=[
             Cards([difference]),
-            blocks.differences(data, "comparison", "paired"),
+            blocks.headline_table(
+                data, [(kind, name, (*keys, "results")) for kind, name, keys in SIDES]
+            ),
+            blocks.differences(data, "comparison", "paired", names=NAMES),
             blocks.curves_over_attempts(
                 data, [(kind, label, (*keys, "results")) for kind, label, keys in SIDES]
             ),
@@ -93,7 +97,7 @@ def _tasks(data: dict[str, Any]) -> Section:
         id="tasks",
         title="Which tasks, and why attempts failed",
         blocks=[
-            blocks.scatter(data, "comparison", "tasks"),
+            blocks.scatter(data, "comparison", "tasks", names=NAMES),
             _workflows(data),
             blocks.failures(
                 data, [(kind, label, (*keys, "failures")) for kind, label, keys in SIDES]

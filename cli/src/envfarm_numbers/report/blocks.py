@@ -36,6 +36,21 @@ def headline(data: Any, *keys: str | int) -> Cards:
     return Cards([_estimate_card(data, (*keys, name), WHAT[name]) for name in HEADLINE])
 
 
+def headline_table(data: Any, series: Series) -> Table:
+    """The five headline figures of each Results at its key path, with their intervals."""
+    rows: list[list[Cell]] = []
+    for name in HEADLINE:
+        places = [(*keys, name) for _, _, keys in series]
+        shown = [
+            at(data, *place, part, how="percent")
+            for place in places
+            for part in ("value", "low", "high")
+        ]
+        rows.append([lookup(data, pointer(*places[0]))["name"], *shown])
+    columns = [f"{label} {part}".strip() for _, label, _ in series for part in ("", "low", "high")]
+    return Table(["figure", *columns], rows, "Each with its 95 % interval")
+
+
 def _estimate_card(data: Any, keys: Keys, what: str) -> Card:
     estimate = lookup(data, pointer(*keys))
     known = estimate["low"] is not None
@@ -206,8 +221,8 @@ def cost(data: Any, *keys: str | int) -> list[Block]:
     ]
 
 
-def differences(data: Any, *keys: str | int) -> Table:
-    """The differences of a Paired at `keys`."""
+def differences(data: Any, *keys: str | int, names: tuple[str, str] = ("A", "B")) -> Table:
+    """The differences of a Paired at `keys`; `names` are of its two sides."""
     found = lookup(data, pointer(*keys, "differences"))
     rows = []
     for i, one in enumerate(found):
@@ -217,15 +232,16 @@ def differences(data: Any, *keys: str | int) -> Table:
         rows.append([one["name"], *shares, *moved, at(data, *place, "p_value", how="p")])
     tests = sorted({one["test"] for one in found})
     return Table(
-        ["figure", "A", "B", "B − A, points", "low", "high", "p"],
+        ["figure", *names, f"{names[1]} − {names[0]}, points", "low", "high", "p"],
         rows,
         f"{found[0]['tasks']} tasks, paired. Intervals: {found[0]['interval']}. "
         f"Tests: {'; '.join(tests)}",
     )
 
 
-def scatter(data: Any, *keys: str | int) -> Figure:
+def scatter(data: Any, *keys: str | int, names: tuple[str, str] = ("A", "B")) -> Figure:
     """Before and after of the tasks of a Comparison: records with a and b counts at `keys`."""
+    a, b = names
     tasks = lookup(data, pointer(*keys))
     pairs = [
         (t["task_id"], t["a"]["passed"] / t["a"]["clean"], t["b"]["passed"] / t["b"]["clean"])
@@ -239,12 +255,21 @@ def scatter(data: Any, *keys: str | int) -> Figure:
     return Figure(
         id="before-after",
         title="Every task, before and after",
-        caption="Above the diagonal a task passes more often in B than in A. A dot's area is the "
-        "number of tasks at that place.",
-        draw=lambda width: plots.before_after(pairs, width),
-        table=Table(["task", "A passed", "of", "B passed", "of"], rows),
-        legend=[("dot gain", "better in B"), ("dot loss", "worse in B"), ("dot same", "equal")],
+        caption="Above the diagonal a task passes more often "
+        f"{_in(b)} than {_in(a)}. A dot's area is the number of tasks at that place.",
+        draw=lambda width: plots.before_after(pairs, width, names),
+        table=Table(["task", f"{a} passed", "of", f"{b} passed", "of"], rows),
+        legend=[
+            ("dot gain", f"better {_in(b)}"),
+            ("dot loss", f"worse {_in(b)}"),
+            ("dot same", "equal"),
+        ],
     )
+
+
+def _in(name: str) -> str:
+    """A single letter names a campaign, a word a time."""
+    return f"in {name}" if len(name) == 1 else name
 
 
 def difficulty(data: Any, kept: Sequence[str], *keys: str | int) -> Figure:

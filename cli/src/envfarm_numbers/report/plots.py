@@ -64,10 +64,14 @@ def posteriors(intervals: Sequence[tuple[float, float, float]], width: int) -> s
     return canvas.render()
 
 
-def before_after(pairs: Sequence[tuple[str, float, float]], width: int) -> str:
-    """(task, rate in A, rate in B): dots above the diagonal gained; area counts tasks."""
+def before_after(
+    pairs: Sequence[tuple[str, float, float]], width: int, names: tuple[str, str]
+) -> str:
+    """(task, rate in the first, rate in the second of `names`): dots above the diagonal gained; area
+    counts tasks."""
+    first, second = names
     size = min(width, 460)
-    canvas = Canvas(width, size, "Pass rate of every task in A and in B")
+    canvas = Canvas(width, size, f"Pass rate of every task, {first} and {second}")
     left = (width - size) / 2 if width >= NARROW else 0
     x = Scale(0, 1, left + 52, left + size - 14)
     y = Scale(0, 1, size - 44, 14)
@@ -86,9 +90,11 @@ def before_after(pairs: Sequence[tuple[str, float, float]], width: int) -> str:
         kind = "gain" if b > a else "loss" if b < a else "same"
         named = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
         radius = max(2.5, unit * len(tasks) ** 0.5)
-        canvas.circle(x(a), y(b), radius, f"dot {kind}", f"A {a:.0%}, B {b:.0%}: {named}")
-    canvas.text(x(1), size - 8, "pass rate in A", "tick", "end")
-    canvas.text(x(0), 10, "pass rate in B", "tick", "start")
+        canvas.circle(
+            x(a), y(b), radius, f"dot {kind}", f"{first} {a:.0%}, {second} {b:.0%}: {named}"
+        )
+    canvas.text(x(1), size - 8, f"pass rate, {first}", "tick", "end")
+    canvas.text(x(0), 10, f"pass rate, {second}", "tick", "start")
     return canvas.render()
 
 

@@ -186,10 +186,10 @@ def _moved(data: dict[str, Any]) -> Section:
         "moved",
         "Before and after",
         [
-            blocks.differences(data, "before_after", "paired"),
-            blocks.scatter(data, "before_after", "tasks"),
+            blocks.differences(data, "before_after", "paired", names=("before", "after")),
+            blocks.scatter(data, "before_after", "tasks", names=("before", "after")),
         ],
-        f"A is {first}, B is {last}; every difference is B − A, task by task.",
+        f"Before is {first}, after is {last}; every difference is task by task.",
     )
 
 
