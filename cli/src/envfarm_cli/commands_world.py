@@ -1,4 +1,4 @@
-"""`envfarm world check` and `shell`: a domain's world before there are tasks to prove."""
+"""`envfarm world check`, `pin` and `shell`: a domain's world before there are tasks to prove."""
 
 import asyncio
 import secrets
@@ -11,12 +11,15 @@ from envfarm.errors import BrokenWorld, ConfigError
 from envfarm_common import logging
 from rich.table import Table
 
-from env_server import backend, world_check
+from env_server import backend, server_pins, world_check
+from env_server.server_file import PINS, pins_text
+from env_server.server_room import ServerRoom
 from env_server.settings import Settings
-from env_server.world import load_world
+from env_server.world import World, load_world
 from envfarm_cli.authoring.examiner import examiner
 from envfarm_cli.authoring.server_apart import server_apart
 from envfarm_cli.authoring.world_shell import WorldShell
+from envfarm_cli.campaign.files import write_durably
 from envfarm_cli.commands_stack import (
     DEFAULT_DOMAINS,
     DEFAULT_STATE,
@@ -74,6 +77,52 @@ def check(
     worlds = {name: [asdict(item) for item in found] for name, found in results.items()}
     out.result({"ok": not failed, "worlds": worlds})
     return FAILED if failed else OK
+
+
+@app.command(epilog=EXIT_CODES)
+def pin(
+    name: Annotated[str, typer.Argument(help="A domain whose world.yaml has servers.")],
+    is_check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit code 1 when the file would change.")
+    ] = False,
+    domains: DomainsOption = DEFAULT_DOMAINS,
+    state_dir: StateDirOption = DEFAULT_STATE,
+    json: JsonOption = False,
+) -> int:
+    """Start the MCP servers of a world once and pin the tools that they offer.
+
+    The names, descriptions and schemas go into world/servers.json, which is part of the world's hash:
+    read it before you commit it, as it is what a model will read. An episode does not open when a
+    server offers its tools otherwise than pinned.
+
+    Example: [b]envfarm world pin depot[/b]
+    """
+    out = Output(json)
+    logging.configure("world", "error")
+    _domains(domains, [name])
+    world = load_world(domains.absolute() / name / "world", is_pinned=False)
+    if not world.servers:
+        raise BadInput(f"the world of {name} has no servers", hint="see docs/thinkingbox.md")
+    with state_apart(StateDir(state_dir), "world") as apart:
+        with out.console.status("starting the servers"):
+            text = asyncio.run(_pins(world, _settings(domains, apart), apart))
+    path = world.folder / PINS
+    is_changed = not path.exists() or path.read_text() != text
+    if is_changed and not is_check:
+        write_durably(path, text.encode())
+    state = "as it was" if not is_changed else "would change" if is_check else "written"
+    out.say(f"{plain(path)}: {state}")
+    out.result({"ok": not (is_check and is_changed), "file": str(path), "changed": is_changed})
+    return FAILED if is_check and is_changed else OK
+
+
+async def _pins(world: World, settings: Settings, apart: StateDir) -> str:
+    room = ServerRoom(apart.path / "servers", settings.account_numbers(), settings.server_starts)
+    try:
+        source = backend.choose(settings, server_pins.CONNECTIONS)
+        return pins_text(await server_pins.ask(world, room, source))
+    finally:
+        room.close()
 
 
 @app.command(epilog=EXIT_CODES)

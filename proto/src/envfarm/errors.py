@@ -5,6 +5,7 @@
     │                        · TooLarge
     ├── EpisodeError         UnknownTask · BrokenWorld · UnknownEpisode · WrongState · LeaseExpired
     │                        · NoCapacity · DatabaseError · DeadlineError · DrainingError
+    │                        · ForeignServerError
     ├── PolicyError          EngineError · VersionMismatch · PromptTooLong · EndpointBusy
     │                        · EndpointRefused
     ├── UserModelError       the simulated user failed
@@ -87,6 +88,10 @@ class DeadlineError(EpisodeError): ...
 
 
 class DrainingError(EpisodeError): ...
+
+
+class ForeignServerError(EpisodeError):
+    """An MCP server that a world mounts ended, hung or refused to start."""
 
 
 class PolicyError(EnvfarmError):
@@ -181,6 +186,7 @@ WIRE: dict[type[EnvfarmError], Wire] = {
     DrainingError: Wire(
         code=Code.ERROR_CODE_DRAINING, grpc=_S.UNAVAILABLE, http=503, retryable=True
     ),
+    ForeignServerError: Wire(code=Code.ERROR_CODE_FOREIGN_SERVER, grpc=_S.UNAVAILABLE, http=502),
     EngineError: Wire(code=Code.ERROR_CODE_ENGINE, grpc=_S.UNAVAILABLE, http=502, retryable=True),
     VersionMismatch: Wire(
         code=Code.ERROR_CODE_VERSION_MISMATCH, grpc=_S.FAILED_PRECONDITION, http=409

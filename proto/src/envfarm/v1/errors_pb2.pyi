@@ -21,6 +21,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_CODE_DATABASE: _ClassVar[ErrorCode]
     ERROR_CODE_DEADLINE: _ClassVar[ErrorCode]
     ERROR_CODE_DRAINING: _ClassVar[ErrorCode]
+    ERROR_CODE_FOREIGN_SERVER: _ClassVar[ErrorCode]
     ERROR_CODE_ENGINE: _ClassVar[ErrorCode]
     ERROR_CODE_VERSION_MISMATCH: _ClassVar[ErrorCode]
     ERROR_CODE_PROMPT_TOO_LONG: _ClassVar[ErrorCode]
@@ -51,6 +52,7 @@ ERROR_CODE_NO_CAPACITY: ErrorCode
 ERROR_CODE_DATABASE: ErrorCode
 ERROR_CODE_DEADLINE: ErrorCode
 ERROR_CODE_DRAINING: ErrorCode
+ERROR_CODE_FOREIGN_SERVER: ErrorCode
 ERROR_CODE_ENGINE: ErrorCode
 ERROR_CODE_VERSION_MISMATCH: ErrorCode
 ERROR_CODE_PROMPT_TOO_LONG: ErrorCode

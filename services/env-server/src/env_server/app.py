@@ -12,12 +12,14 @@ from envfarm_common.settings import redacted
 from starlette.routing import Route
 
 from env_server import backend, draining, mcp, world
+from env_server.belongings import Outfitter
 from env_server.cancel import cancel_all
 from env_server.episode_files import FileRoom
 from env_server.episodes import Episodes
 from env_server.mcp import McpDoor
 from env_server.registry import announced
 from env_server.rpc import GRADER, INFRASTRUCTURE, EnvService
+from env_server.server_room import ServerRoom
 from env_server.settings import Settings
 from env_server.supervision import Supervision, connections_needed
 
@@ -38,6 +40,12 @@ async def serve(settings: Settings) -> None:
     instruments = Instruments("env-server")
     has_files = any(item.file_limits for item in catalog.worlds.values())
     file_room = FileRoom(settings.state_dir) if has_files else None
+    has_servers = any(item.servers for item in catalog.worlds.values())
+    server_room = (
+        ServerRoom(settings.state_dir, settings.account_numbers(), settings.server_starts)
+        if has_servers
+        else None
+    )
     episodes = Episodes(
         catalog,
         instruments,
@@ -45,7 +53,7 @@ async def serve(settings: Settings) -> None:
         lease_seconds=settings.lease_seconds,
         max_lease_seconds=settings.max_lease_seconds,
         call_deadline_seconds=settings.call_deadline_seconds,
-        file_room=file_room,
+        outfitter=Outfitter(file_room, server_room),
     )
     tokens = {
         INFRASTRUCTURE: settings.infra_token.get_secret_value(),
@@ -64,6 +72,8 @@ async def serve(settings: Settings) -> None:
     async with contextlib.AsyncExitStack() as down:
         if file_room:
             down.callback(file_room.close)
+        if server_room:
+            down.callback(server_room.close)
         web = http.HttpServer(app, settings.host, settings.http_port)
         down.push_async_callback(supervision.stop)
         await supervision.start()

@@ -13,6 +13,7 @@ from envfarm.errors import (
     BrokenWorld,
     DatabaseError,
     DeadlineError,
+    ForeignServerError,
     InvalidArgument,
     NoCapacity,
 )
@@ -22,7 +23,9 @@ from envfarm_common.metrics import Instruments
 from env_server import tool_call
 from env_server.episode import End, State
 from env_server.live import LiveEpisode, gone
+from env_server.server_file import ForeignTool
 from env_server.tool_call import Observation
+from env_server.toolkit import Tool
 
 T = TypeVar("T")
 MAX_WAITING_CALLS = 16
@@ -38,7 +41,7 @@ class Calls:
         end: Callable[[LiveEpisode, End, str], None],
     ):
         self._instruments = instruments
-        self._deadline_seconds = deadline_seconds
+        self.deadline_seconds = deadline_seconds
         self._end = end
 
     async def call(
@@ -63,7 +66,9 @@ class Calls:
         try:
             return await answer(live, work)
         except asyncio.CancelledError:
-            work.cancel()
+            # What a foreign server has begun cannot be undone, so it is seen to its end.
+            if name not in live.task.world.foreign:
+                work.cancel()
             raise
 
     async def _call(self, live: LiveEpisode, name: str, arguments_json: str) -> Observation:
@@ -75,7 +80,7 @@ class Calls:
         world = live.task.world
         outcome = "failed"
         begin = time.monotonic()
-        tool = world.tools.get(name)
+        tool = world.offered.get(name)
         try:
             live.episode.require(State.RUNNING)
             live.tool_calls += 1
@@ -83,18 +88,14 @@ class Calls:
                 seen = Observation(f"There is no tool named {name[:100]!r}.", True)
             else:
                 with tracing.span("run tool", tool=name):
-                    seen = await tool_call.run(
-                        live.slot.connection,
-                        tool,
-                        arguments_json,
-                        world.now,
-                        self._deadline_seconds,
-                        live.files,
-                    )
+                    seen = await self._run(live, tool, arguments_json)
             outcome = seen.outcome
             return seen
         except BrokenWorld as error:
             self._end(live, End.BROKEN_WORLD, error.message)
+            raise
+        except ForeignServerError as error:
+            self._end(live, End.SERVER, error.message)
             raise
         except (DatabaseError, DeadlineError) as error:
             if isinstance(error, DatabaseError) or live.slot.connection.closed:
@@ -111,6 +112,21 @@ class Calls:
                 tool=name if tool else "unknown",
                 outcome=outcome,
             )
+
+    async def _run(
+        self, live: LiveEpisode, tool: Tool | ForeignTool, arguments_json: str
+    ) -> Observation:
+        if isinstance(tool, ForeignTool):
+            assert live.servers
+            return await live.servers.call(tool, arguments_json, self.deadline_seconds)
+        return await tool_call.run(
+            live.slot.connection,
+            tool,
+            arguments_json,
+            live.task.world.now,
+            self.deadline_seconds,
+            live.files,
+        )
 
 
 async def answer(live: LiveEpisode, work: asyncio.Task[T]) -> T:

@@ -8,17 +8,18 @@ import asyncio
 import contextlib
 import re
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psycopg
-from envfarm.errors import ConfigError, DatabaseError, NoCapacity
+from envfarm.errors import ConfigError, DatabaseError, EvidenceError, NoCapacity
 from envfarm_common import logging
 from psycopg import AsyncConnection, sql
 
 from env_server import baseline, evidence, journal_evidence, reset, template
 from env_server.cancel import cancel_all
-from env_server.connection import connect
+from env_server.connection import connect, dsn_url
 from env_server.evidence import Evidence
 from env_server.journal_evidence import Doubt
 from env_server.keepers import Keepers
@@ -30,6 +31,7 @@ log = logging.get(__name__)
 
 _NAME = re.compile(r"^ef_([0-9a-f]{12})_[a-z0-9_]+$")
 ADMIN_CONNECTIONS = 3
+SILENCE_SECONDS = 5.0
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 """What psycopg raises when the server is gone."""
 
@@ -108,6 +110,8 @@ class Cluster:
                 options=evidence.SESSION,
             )
             slot = Slot(name, source, connection)
+            if source.world.dsn_connections:
+                slot.dsn = dsn_url(self._conninfo, name, password)
             async with self.keepers.of(slot) as keeper:
                 slot.role = await baseline.read_role(keeper, name)
                 slot.before = await journal_evidence.summarize(keeper, source)
@@ -121,6 +125,20 @@ class Cluster:
                 raise NoCapacity(text, retry_after_seconds=1.0) from error
             raise DatabaseError(text) from error
         return slot
+
+    async def silence(self, slot: Slot) -> None:
+        """Nobody but us works in this slot any more: its role cannot log in, and connections that
+        left the process are gone. EvidenceError when one of them does not go."""
+        role = sql.Identifier(slot.name)
+        await self._with_admin(
+            lambda conn: conn.execute(sql.SQL("ALTER ROLE {} NOLOGIN").format(role))
+        )
+        own = slot.connection.info.backend_pid
+        deadline = time.monotonic() + SILENCE_SECONDS
+        while await self._with_admin(lambda conn: _end_others(conn, slot.name, own)):
+            if time.monotonic() > deadline:
+                raise EvidenceError("a connection of a mounted server does not end")
+            await asyncio.sleep(0.005)
 
     async def reset(self, slot: Slot, *, full: bool) -> None:
         """Undo what an episode did in a silent slot, and prove it.
@@ -310,13 +328,26 @@ async def _create_slot(conn: AsyncConnection[Any], name: str, source: Template) 
         )
     )
     await conn.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
-    await _create_role(conn, name, password, AGENT_GROUP, limit=1)
+    limit = 1 + source.world.dsn_connections
+    await _create_role(conn, name, password, AGENT_GROUP, limit=limit)
     await conn.execute(
         sql.SQL("GRANT CONNECT ON DATABASE {} TO {}, {}").format(
             database, database, sql.Identifier(GRADER_GROUP)
         )
     )
     return password
+
+
+async def _end_others(conn: AsyncConnection[Any], role: str, own: int) -> bool:
+    """Terminate the role's backends but `own`; whether there was one."""
+    rows = await (
+        await conn.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE usename = %s AND pid <> %s",
+            (role, own),
+        )
+    ).fetchall()
+    return bool(rows)
 
 
 async def _count(conn: AsyncConnection[Any]) -> Any:

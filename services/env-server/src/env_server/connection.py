@@ -2,8 +2,10 @@
 
 import asyncio
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict
 
 CONNECT_SECONDS = 10
 
@@ -30,6 +32,18 @@ async def connect(
     except asyncio.CancelledError:
         opening.add_done_callback(_finish)
         raise
+
+
+def dsn_url(conninfo: str, role: str, password: str) -> str:
+    """A URL that opens the database named like `role`, on the server of `conninfo`."""
+    known = conninfo_to_dict(conninfo)
+    places = {
+        name: str(known[name])
+        for name in ("host", "hostaddr", "port", "sslmode")
+        if known.get(name)
+    }
+    login = f"{quote(role, safe='')}:{quote(password, safe='')}"
+    return f"postgresql://{login}@/{quote(role, safe='')}?{urlencode(places)}"
 
 
 def _finish(opening: "asyncio.Task[AsyncConnection[Any]]") -> None:

@@ -21,6 +21,8 @@ class End(Enum):
     DATABASE = "database"
     BROKEN_WORLD = "broken_world"
     EVIDENCE = "evidence"
+    SERVER = "server"
+    """An MCP server that the world mounts ended or hung."""
 
 
 _MOVES = {

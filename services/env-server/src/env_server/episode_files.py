@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from envfarm.canonical import bytes_hash, canonical_json, content_hash
@@ -64,9 +64,9 @@ def state_hash(tables: Mapping[str, str], files: TableRows | None) -> str:
 
 
 def joined(found: Evidence, initial_hash: str, initial: TableRows, final: TableRows) -> Evidence:
-    """The evidence of a database with that of the files beside it."""
+    """The evidence of a database with that of one more table beside it."""
     changes = (*found.changes, *evidence.changes_of(initial, final))
-    digests = (*found.digests, Digest(TABLE, len(final.canonical), final.hash))
+    digests = (*found.digests, Digest(final.table, len(final.canonical), final.hash))
     hashes = {digest.table.name: digest.hash for digest in digests}
     return Evidence(
         initial_hash,
@@ -138,9 +138,9 @@ class FileRoom:
         try:
             base.mkdir(parents=True, exist_ok=True)
             for folder in base.glob(PREFIX + "*"):
-                _remove_if_dead(folder)
+                remove_if_dead(folder)
             self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
-            self._lock = _locked(self.folder)
+            self._lock = lock_folder(self.folder)
         except OSError as error:
             raise ConfigError(f"{base}: no folder for files: {error.strerror}") from error
 
@@ -196,18 +196,21 @@ def _text(content: bytes) -> str | None:
         return None
 
 
-def _locked(folder: Path) -> int:
+def lock_folder(folder: Path) -> int:
+    """A lock on a folder of this process, held until it is closed or the process ends."""
     lock = os.open(folder / "owner.lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return lock
 
 
-def _remove_if_dead(folder: Path) -> None:
+def remove_if_dead(folder: Path, before: Callable[[], object] = lambda: None) -> None:
+    """Remove the folder of a process that has ended, after `before`."""
     # Whoever holds the lock lives; a folder without one is being made or is torn, and stays small.
     with contextlib.suppress(BlockingIOError, FileNotFoundError):
         lock = os.open(folder / "owner.lock", os.O_RDWR)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            before()
             shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(lock)

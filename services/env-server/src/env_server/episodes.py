@@ -15,8 +15,10 @@ from typing import TypeVar
 
 import psycopg
 from envfarm.errors import (
+    BrokenWorld,
     DatabaseError,
     EvidenceError,
+    ForeignServerError,
     InvalidArgument,
     NoCapacity,
     UnknownEpisode,
@@ -26,18 +28,17 @@ from envfarm_common import logging, tracing
 from envfarm_common.metrics import Instruments
 from psycopg import AsyncConnection
 
-from env_server import episode_files, evidence, tool_call
+from env_server import evidence, tool_call
 from env_server.admission import RETRY_HINT_SECONDS, Admission
+from env_server.belongings import Belongings, Outfitter
 from env_server.calls import Calls, answer
 from env_server.cancel import cancel_all
 from env_server.cluster import Cluster
 from env_server.episode import End, Episode, State
-from env_server.episode_files import EpisodeFiles, FileRoom
 from env_server.evidence import Evidence, TableRows
 from env_server.live import LiveEpisode, gone
-from env_server.slot import Slot
 from env_server.slots import Slots
-from env_server.world import Catalog, Task, World
+from env_server.world import Catalog, Task
 
 T = TypeVar("T")
 log = logging.get(__name__)
@@ -60,13 +61,13 @@ class Episodes:
         lease_seconds: float,
         max_lease_seconds: float,
         call_deadline_seconds: float,
-        file_room: FileRoom | None = None,
+        outfitter: Outfitter | None = None,
     ):
         self.catalog = catalog
         self.admission = Admission(max_episodes, instruments)
         self.draining = False
         self._instruments = instruments
-        self._file_room = file_room
+        self._outfitter = outfitter or Outfitter()
         self._lease_seconds = lease_seconds
         self._max_lease_seconds = max_lease_seconds
         self.calls = Calls(instruments, call_deadline_seconds, self._end)
@@ -177,13 +178,20 @@ class Episodes:
         begin = time.monotonic()
         with tracing.span("take slot", episode_id=episode.episode_id):
             slot, source = await slots.take(task.world.world_id, may_reuse=may_reuse)
-        if self.draining or self._slots is not slots:
-            slots.give_back(slot)
-            raise NoCapacity(
-                "the database went away while the episode was being opened",
-                retry_after_seconds=RETRY_HINT_SECONDS,
+        owned = Belongings()
+        try:
+            owned = await self._outfitter.outfit(
+                episode.episode_id, task.world, slot, lambda why: self._lost(episode, why)
             )
-        files = await self._files(episode, task.world, slots, slot)
+            if self.draining or self._slots is not slots:
+                raise NoCapacity(
+                    "the database went away while the episode was being opened",
+                    retry_after_seconds=RETRY_HINT_SECONDS,
+                )
+        except BaseException:
+            await owned.release()
+            slots.give_back(slot)
+            raise
         episode.run()
         live = LiveEpisode(
             episode=episode,
@@ -195,7 +203,8 @@ class Episodes:
             client=client,
             lease_seconds=lease,
             expires_at=asyncio.get_running_loop().time() + lease,
-            files=files,
+            files=owned.files,
+            servers=owned.servers,
         )
         self._live[live.episode_id] = live
         self._by_token[live.token] = live
@@ -207,20 +216,10 @@ class Episodes:
         self._show_live(world, 1)
         return live
 
-    async def _files(
-        self, episode: Episode, world: World, slots: Slots, slot: Slot
-    ) -> EpisodeFiles | None:
-        """The folder of a new episode; NoCapacity when the disk has no room for it."""
-        room, limits = self._file_room, world.file_limits
-        if room is None or limits is None:
-            return None
-        try:
-            return await asyncio.to_thread(room.open, episode.episode_id, limits, world.seed_files)
-        except OSError as error:
-            slots.give_back(slot)
-            raise NoCapacity(
-                f"no room for files: {error.strerror}", retry_after_seconds=RETRY_HINT_SECONDS
-            ) from error
+    def _lost(self, episode: Episode, reason: str) -> None:
+        """A server of the episode has ended while no call waited for it."""
+        if live := self._live.get(episode.episode_id):
+            self._end(live, End.SERVER, reason)
 
     def _opened(self, request_id: str, task: asyncio.Task[LiveEpisode]) -> None:
         # A refused open may be asked again under the same id.
@@ -263,14 +262,18 @@ class Episodes:
             if live.episode.is_over:
                 raise gone(live.episode)
             try:
-                live.evidence = await live.with_files(
-                    await self._require_cluster(live).collect(live.slot)
-                )
+                cluster = self._require_cluster(live)
+                if live.servers:
+                    await live.servers.finish(self.calls.deadline_seconds)
+                if live.slot.dsn:
+                    await cluster.silence(live.slot)
+                live.evidence = await live.with_the_rest(await cluster.collect(live.slot))
             except psycopg.Error as error:
                 self._end(live, End.DATABASE, f"the evidence could not be read: {error}")
                 raise gone(live.episode) from error
-            except EvidenceError as error:
-                self._end(live, End.EVIDENCE, error.message)
+            except (EvidenceError, ForeignServerError, BrokenWorld) as error:
+                end = End.EVIDENCE if isinstance(error, EvidenceError) else End.SERVER
+                self._end(live, end, error.message)
                 raise
         world = live.task.world.world_id
         self._instruments.observe("envfarm_seal_seconds", time.monotonic() - begin, world=world)
@@ -289,9 +292,8 @@ class Episodes:
         found = await self.sealed(live)
         digest = next(digest for digest in found.digests if digest.table.name == name)
         try:
-            if live.files and name == episode_files.TABLE.name:
-                rows = await asyncio.to_thread(live.files.collect)
-            else:
+            rows = await live.rows_apart(name)
+            if rows is None:
                 base = live.slot.template.initial.tables[name]
                 async with self._require_cluster(live).keepers.of(live.slot) as keeper:
                     rows = await evidence.read_rows(keeper, digest.table, base)
@@ -364,8 +366,7 @@ class Episodes:
         # Whoever replays the open keeps a reference; the answers and the evidence need not stay.
         live.calls.clear()
         live.evidence = live.sealing = None
-        if live.files:
-            await asyncio.to_thread(live.files.remove)
+        await Belongings(live.files, live.servers).release()
         if self._slots:
             self._slots.give_back(live.slot, is_clean=is_clean)
         else:

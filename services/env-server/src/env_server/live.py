@@ -3,11 +3,20 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from envfarm.errors import DatabaseError, EvidenceError, InvalidArgument, LeaseExpired, WrongState
+from envfarm.errors import (
+    DatabaseError,
+    EvidenceError,
+    ForeignServerError,
+    InvalidArgument,
+    LeaseExpired,
+    WrongState,
+)
 
+from env_server import episode_files
 from env_server.episode import End, Episode
 from env_server.episode_files import EpisodeFiles, joined
-from env_server.evidence import Evidence
+from env_server.evidence import Evidence, TableRows
+from env_server.mounted_servers import EFFECTS, MountedServers, effects_rows
 from env_server.slot import Slot
 from env_server.tool_call import Observation
 from env_server.world import Task
@@ -37,6 +46,8 @@ class LiveEpisode:
     tool_seconds: float = 0.0
     files: EpisodeFiles | None = None
     """There where the world gives its episodes a folder."""
+    servers: MountedServers | None = None
+    """There where the world mounts MCP servers."""
     sealing: "asyncio.Task[Evidence] | None" = None
     evidence: Evidence | None = None
 
@@ -44,14 +55,25 @@ class LiveEpisode:
     def episode_id(self) -> str:
         return self.episode.episode_id
 
-    async def with_files(self, found: Evidence) -> Evidence:
-        """The evidence of the database with that of the files, where there are any; EvidenceError
-        when they are not what the calls wrote."""
+    async def with_the_rest(self, found: Evidence) -> Evidence:
+        """The evidence of the database with that of files and servers, where there are any;
+        EvidenceError when the files are not what the calls wrote."""
+        start = self.slot.template.initial_state_hash
         initial = self.task.world.initial_files
-        if self.files is None or initial is None:
-            return found
-        final = await asyncio.to_thread(self.files.collect)
-        return joined(found, self.slot.template.initial_state_hash, initial, final)
+        if self.files and initial:
+            final = await asyncio.to_thread(self.files.collect)
+            found = joined(found, start, initial, final)
+        if self.task.world.tells_effects and self.servers and self.servers.effects:
+            found = joined(found, start, effects_rows({}), self.servers.effects)
+        return found
+
+    async def rows_apart(self, name: str) -> TableRows | None:
+        """The rows of a table of the evidence that is none of the database's."""
+        if self.files and name == episode_files.TABLE.name:
+            return await asyncio.to_thread(self.files.collect)
+        if self.servers and name == EFFECTS.name:
+            return self.servers.effects
+        return None
 
     def running(self) -> "list[asyncio.Task[Observation] | asyncio.Task[Evidence]]":
         """Calls and seal that have not ended."""
@@ -69,13 +91,17 @@ class LiveEpisode:
         return known[1]
 
 
-def gone(episode: Episode) -> LeaseExpired | DatabaseError | EvidenceError | WrongState:
+def gone(
+    episode: Episode,
+) -> LeaseExpired | DatabaseError | EvidenceError | ForeignServerError | WrongState:
     """The error that any call on an episode that is over answers."""
     text = f"episode {episode.episode_id} is over: {episode.reason}"
     if episode.end is End.LEASE_EXPIRED:
         return LeaseExpired(text, hint="renew leases well within lease_seconds")
     if episode.end is End.DATABASE:
         return DatabaseError(text)
+    if episode.end is End.SERVER:
+        return ForeignServerError(text)
     if episode.end is End.EVIDENCE:
         return EvidenceError(text)
     return WrongState(text)

@@ -87,7 +87,7 @@ class McpDoor:
                     description=tool.description,
                     input_schema=json.loads(tool.schema_json),
                 )
-                for tool in live.task.world.tools.values()
+                for tool in live.task.world.offered.values()
             ]
         )
 
@@ -98,7 +98,10 @@ class McpDoor:
         arguments = json.dumps(params.arguments or {})
         try:
             seen = await self._unless_left(
-                context, live, self._episodes.calls.call(live, params.name, arguments, None)
+                context,
+                live,
+                self._episodes.calls.call(live, params.name, arguments, None),
+                is_undoable=params.name not in live.task.world.foreign,
             )
         except EnvfarmError as error:
             raise MCPError(types.INTERNAL_ERROR, error.message) from error
@@ -113,6 +116,8 @@ class McpDoor:
         context: ServerRequestContext[Any],
         live: LiveEpisode,
         work: Awaitable[Observation],
+        *,
+        is_undoable: bool,
     ) -> Observation:
         """What `work` answers; it is cancelled when nobody waits for that any more."""
         assert context.request
@@ -123,7 +128,8 @@ class McpDoor:
         try:
             await asyncio.wait({call, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not call.done():
-                raise MCPError(types.INTERNAL_ERROR, "the call was cancelled and undone")
+                undone = "and undone" if is_undoable else "but may still take effect"
+                raise MCPError(types.INTERNAL_ERROR, f"the call was cancelled {undone}")
             return call.result()
         finally:
             if self._running.get(key) is left:
@@ -133,7 +139,11 @@ class McpDoor:
 
 def _structured(content: str) -> dict[str, Any] | None:
     """The answer as an object, where it is one."""
-    value = json.loads(content)
+    try:
+        value = json.loads(content)
+    except ValueError:
+        # A foreign server answers what it likes.
+        return None
     return value if isinstance(value, dict) else None
 
 

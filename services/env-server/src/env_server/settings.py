@@ -1,5 +1,6 @@
 """Settings of the env-server, from variables ENV_SERVER_*; the only place that reads them."""
 
+import os
 from pathlib import Path
 from typing import Literal, Self
 
@@ -59,10 +60,23 @@ class Settings(ServiceSettings):
     call_deadline_seconds: float = Field(10.0, gt=0)
     """Longest tool call; then it is cancelled and rolled back."""
 
+    server_accounts: str = Field("61200-64999", pattern=r"^(\d+-\d+)?$")
+    """As root: numbers of accounts, one for each running server of a world; nobody else may use them.
+    Empty runs servers as root."""
+    server_starts: int = Field(2, ge=1)
+    """Servers of worlds that start at a time."""
+
     @field_validator("memory_dir", mode="before")
     @classmethod
     def _none_when_empty(cls, value: object) -> object:
         return None if value == "" else value
+
+    def account_numbers(self) -> range | None:
+        """Accounts for servers; None where they run under our own."""
+        if os.geteuid() != 0 or not self.server_accounts:
+            return None
+        first, last = map(int, self.server_accounts.split("-"))
+        return range(first, last + 1)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

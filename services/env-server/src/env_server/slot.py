@@ -18,6 +18,8 @@ class Slot:
     """Of the database and of its role."""
     template: Template
     connection: AsyncConnection[Any]
+    dsn: str = ""
+    """Opens this database under its role; only where servers of the world want one."""
     role: tuple[Any, ...] = ()
     """The role's own facts when it was made (`baseline.read_role`)."""
     before: Summary | None = None

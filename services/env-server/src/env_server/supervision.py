@@ -23,9 +23,11 @@ SPARE_CONNECTIONS = 32
 
 
 def connections_needed(settings: Settings, catalog: Catalog) -> int:
-    """Each slot holds one connection, handed out or ready; keepers and administration come on top."""
+    """Each slot holds one connection, handed out or ready, and servers may hold more in those handed
+    out; keepers and administration come on top."""
     slots = settings.max_episodes + len(catalog.worlds) * settings.ready_high
-    return slots + settings.keepers + SPARE_CONNECTIONS
+    given = max((world.dsn_connections for world in catalog.worlds.values()), default=0)
+    return slots + settings.max_episodes * given + settings.keepers + SPARE_CONNECTIONS
 
 
 class Supervision:

@@ -9,7 +9,7 @@ import psycopg
 from envfarm.errors import BrokenWorld
 from psycopg import AsyncConnection, sql
 
-from env_server import baseline, episode_files, evidence, journal
+from env_server import baseline, episode_files, evidence, journal, mounted_servers
 from env_server.baseline import Baseline
 from env_server.connection import connect
 from env_server.evidence import Snapshot, Table
@@ -40,8 +40,10 @@ class Template:
 
     @property
     def initial_state_hash(self) -> str:
-        """Of the database and, where the world has them, the files."""
+        """Of the database and, where the world has them, files and what servers tell."""
         hashes = {name: rows.hash for name, rows in self.initial.tables.items()}
+        if self.world.tells_effects:
+            hashes[mounted_servers.EFFECTS.name] = mounted_servers.effects_rows({}).hash
         return episode_files.state_hash(hashes, self.world.initial_files)
 
     def query(self, key: Any, make: Callable[[], sql.Composed]) -> bytes:
@@ -201,7 +203,11 @@ async def build(
         measured = await baseline.read(conn, tables)
     await admin.execute(sql.SQL("REVOKE CREATE ON DATABASE {} FROM {}").format(database, owner))
     await admin.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(database))
-    obstacle = "its tools use files, which no other order of rows is tried with"
+    obstacle = ""
+    if world.file_limits:
+        obstacle = "its tools use files, which no other order of rows is tried with"
+    if world.servers:
+        obstacle = "it mounts servers, which may keep what they saw"
     always = [f"{table}.{trigger}" for table, trigger, is_always in triggers if is_always]
     return Template(
         world,
@@ -211,7 +217,7 @@ async def build(
         measured,
         f"trigger {always[0]} is enabled always, so it would act on an undo"
         if always
-        else obstacle * bool(world.file_limits),
+        else obstacle,
     )
 
 
@@ -248,6 +254,8 @@ async def _check(conn: AsyncConnection[Any], world: World) -> None:
     ]
     if any(table.name == episode_files.TABLE.name for table in tables):
         problems.append(f"{episode_files.TABLE.name}: evidence uses this name for files")
+    if any(table.name == mounted_servers.EFFECTS.name for table in tables):
+        problems.append(f"{mounted_servers.EFFECTS.name}: evidence uses this name for servers")
     if not tables:
         problems.append("there is no table")
     if problems:

@@ -8,6 +8,7 @@ from envfarm.v1 import episode_pb2, evidence_pb2, task_pb2
 from env_server.episode import State
 from env_server.evidence import Change, Evidence, pieces
 from env_server.live import LiveEpisode
+from env_server.server_file import ForeignTool
 from env_server.toolkit import Access, Tool
 from env_server.world import Task
 
@@ -20,7 +21,7 @@ STATES = {
 }
 
 
-def tool_spec(tool: Tool) -> task_pb2.ToolSpec:
+def tool_spec(tool: Tool | ForeignTool) -> task_pb2.ToolSpec:
     is_read = tool.access is Access.READ
     return task_pb2.ToolSpec(
         name=tool.name,
@@ -46,7 +47,7 @@ def task_message(task: Task) -> task_pb2.Task:
         world=world_ref(task),
         opening=task.opening,
         policy=task.world.policy,
-        tools=[tool_spec(tool) for tool in task.world.tools.values()],
+        tools=[tool_spec(tool) for tool in task.world.offered.values()],
         limits=task_pb2.Limits(**task.limits.model_dump()),
         tags=dict(task.tags),
     )

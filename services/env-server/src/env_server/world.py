@@ -17,6 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, Str
 from env_server.episode_files import read_seed, rows_of
 from env_server.evidence import TableRows
 from env_server.file_view import FileLimits
+from env_server.server_file import FOLDER, PINS, ForeignTool, ServerFile, read_pins
 from env_server.toolkit import Tool
 
 HASHED_FILES = ("world.yaml", "schema.sql", "seed.sql", "policy.md", "tools.py")
@@ -59,6 +60,8 @@ class WorldFile(_Strict):
     """Arguments of READ tools; the shuffle test calls the tools with them."""
     files: FileLimits | None = None
     """Gives every episode a private folder, which starts with what lies in world/files/."""
+    servers: dict[_Slug, ServerFile] = {}
+    """MCP servers of others that every episode gets, in the order in which they start."""
 
 
 class Limits(_Strict):
@@ -113,6 +116,24 @@ class World:
     seed_files: Mapping[str, bytes] = field(default_factory=dict)
     initial_files: TableRows | None = None
     """The seed files as evidence shows them; None where episodes own no files."""
+    servers: Mapping[str, ServerFile] = field(default_factory=dict)
+    foreign: Mapping[str, ForeignTool] = field(default_factory=dict)
+    """Tools of the servers by name, as pinned."""
+
+    @property
+    def offered(self) -> Mapping[str, Tool | ForeignTool]:
+        """Every tool that an agent may call."""
+        return {**self.tools, **self.foreign}
+
+    @property
+    def tells_effects(self) -> bool:
+        """Whether a server's own account of its state is part of the evidence."""
+        return any(server.lifecycle.effects for server in self.servers.values())
+
+    @property
+    def dsn_connections(self) -> int:
+        """Most connections that servers open to the database of one episode."""
+        return sum(item.connections for item in self.servers.values() if item.dsn_variable)
 
     @property
     def schema_file(self) -> Path:
@@ -174,7 +195,8 @@ def load_catalog(domains_dir: Path) -> Catalog:
     return Catalog(worlds, tasks)
 
 
-def load_world(folder: Path) -> World:
+def load_world(folder: Path, *, is_pinned: bool = True) -> World:
+    """`is_pinned` off leaves out the tools of servers, as for the command that pins them."""
     facts = strict_yaml.load(folder / "world.yaml", WorldFile)
     if facts.world != folder.parent.name:
         raise ConfigError(
@@ -184,7 +206,14 @@ def load_world(folder: Path) -> World:
     content = {name: _read(folder / name) for name in HASHED_FILES}
     seed = read_seed(folder / "files", facts.files) if facts.files else {}
     content |= {f"files/{path}": data for path, data in seed.items()}
+    foreign: dict[str, ForeignTool] = {}
+    if facts.servers and is_pinned:
+        foreign = read_pins(folder / PINS, facts.servers)
+        content |= {PINS: _read(folder / PINS), **_code(folder / FOLDER)}
     world_hash = content_hash({name: bytes_hash(data) for name, data in content.items()})
+    tools = _load_tools(folder / "tools.py", world_hash, may_lack=bool(facts.servers))
+    if twice := sorted(tools.keys() & foreign.keys()):
+        raise BrokenWorld(f"{folder / PINS}: tools.py has a tool {twice[0]}, too")
     return World(
         world_id=facts.world,
         world_hash=world_hash,
@@ -192,12 +221,14 @@ def load_world(folder: Path) -> World:
         description=facts.description,
         policy=content["policy.md"].decode(),
         folder=folder,
-        tools=_load_tools(folder / "tools.py", world_hash),
+        tools=tools,
         catalogs=facts.catalogs,
         examples=facts.examples,
         file_limits=facts.files,
         seed_files=seed,
         initial_files=rows_of(seed) if facts.files else None,
+        servers=facts.servers,
+        foreign=foreign,
     )
 
 
@@ -228,7 +259,16 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def _load_tools(path: Path, world_hash: str) -> dict[str, Tool]:
+def _code(folder: Path) -> dict[str, bytes]:
+    """What lies in a world's folder of servers; what Python compiled there is none of it."""
+    return {
+        path.relative_to(folder.parent).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def _load_tools(path: Path, world_hash: str, *, may_lack: bool) -> dict[str, Tool]:
     spec = importlib.util.spec_from_file_location(f"envfarm_world_{world_hash[:16]}", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -239,7 +279,7 @@ def _load_tools(path: Path, world_hash: str) -> dict[str, Tool]:
         if isinstance(getattr(value, "envfarm_tool", None), Tool)
         and value.__module__ == module.__name__
     ]
-    if not found:
+    if not found and not may_lack:
         raise BrokenWorld(f"{path}: it declares no tool", hint="decorate one with @tool(READ)")
     return {item.name: item for item in found}
 

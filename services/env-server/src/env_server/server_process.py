@@ -1,0 +1,263 @@
+"""One server process of one episode: started without a shell, in a process group of its own, with
+limits that the kernel enforces and an environment that holds nothing of ours; ended for certain.
+
+The official client's own stdio transport starts a process, too, but neither tells its id nor limits it,
+and is patient when it ends one.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import mcp_types as types
+from envfarm.errors import ConfigError, ForeignServerError
+from envfarm_common import logging
+from envfarm_common.binaries import CHILD_ENV, child_command
+from mcp.client import Transport
+from mcp.shared.message import SessionMessage
+
+from env_server.cancel import cancel_all
+from env_server.server_file import FOLDER, ServerFile
+from env_server.server_room import MARK, Place
+from env_server.server_strays import END_SECONDS
+
+log = logging.get(__name__)
+
+MAX_LINE = 16 << 20
+"""A message that is longer ends the server."""
+KEPT_LINES = 50
+"""Of what a server says on stderr; each cut at 500 characters."""
+LAST_WORDS_SECONDS = 1.0
+MEBI = 1 << 20
+
+
+class ServerProcess:
+    """Made by `start`. `ended` is done, with a reason, once the process has gone or broke the protocol."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, place: Place):
+        self._name = name
+        self._process = process
+        self._place = place
+        self._said: deque[str] = deque(maxlen=KEPT_LINES)
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._watch = _ExitWatch(process.pid, self._exited)
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(
+        cls, name: str, spec: ServerFile, world: Path, place: Place, variables: dict[str, str]
+    ) -> "ServerProcess":
+        """ForeignServerError when the program cannot be started."""
+        folder = world / FOLDER
+        environment, path = _environment(spec, folder, place, variables)
+        named = spec.command[0]
+        program = str(folder / named) if "/" in named else shutil.which(named, path=path)
+        if program is None or not Path(program).exists():
+            raise ForeignServerError(
+                f"server {name}: there is no program {named!r}",
+                hint="give its path, or a virtual environment that has it",
+            )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *child_command(
+                    _limited([program, *spec.command[1:]], spec, has_account=bool(place.account)),
+                    death=signal.SIGKILL,
+                    account=place.ids,
+                ),
+                cwd=folder if folder.is_dir() else place.folder,
+                env=environment,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=MAX_LINE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ForeignServerError(
+                f"server {name} cannot be started: {error.strerror}"
+            ) from error
+        return cls(name, process, place)
+
+    def transport(self) -> Transport:
+        """What the official client talks through."""
+        return _streams(self)
+
+    async def kill(self) -> None:
+        """End it with everything that it started, at once; a second time is fine."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await asyncio.to_thread(self._place.end)
+        # Its last words are still in the pipe.
+        await asyncio.wait({self._listening}, timeout=LAST_WORDS_SECONDS)
+        await cancel_all([self._listening])
+        self._watch.cancel()
+        if not self.ended.done():
+            self.ended.set_result(f"server {self._name} was ended")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), END_SECONDS)
+        if self._said:
+            log.info("a server's last words", server=self._name, stderr="\n".join(self._said))
+
+    def broke(self, how: str) -> None:
+        """The server cannot be talked with any more."""
+        if not self.ended.done():
+            self.ended.set_result(f"server {self._name} {how}")
+
+    async def read(self) -> bytes:
+        """The next line; empty at the end."""
+        assert self._process.stdout
+        try:
+            return await self._process.stdout.readline()
+        except ValueError:
+            self.broke(f"sent a message of more than {MAX_LINE >> 20} MiB")
+            return b""
+
+    async def write(self, line: bytes) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(line)
+        await self._process.stdin.drain()
+
+    def note(self, line: bytes) -> None:
+        """Keep a line that is no message."""
+        self._said.append(line.decode(errors="replace").rstrip()[:500])
+
+    def _exited(self, how: str) -> None:
+        self.broke(f"ended by itself{how}")
+
+    async def _listen(self) -> None:
+        assert self._process.stderr
+        while True:
+            try:
+                line = await self._process.stderr.readline()
+            except ValueError:
+                continue
+            if not line:
+                return
+            self.note(line)
+
+
+@asynccontextmanager
+async def _streams(process: ServerProcess) -> AsyncIterator[tuple]:
+    """A transport of the official client over the process's pipes; it ends when they do."""
+    to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](16)
+    outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](16)
+    jobs = [
+        asyncio.create_task(_receive(process, to_client)),
+        asyncio.create_task(_send(process, from_client)),
+    ]
+    try:
+        yield incoming, outgoing
+    finally:
+        await cancel_all(jobs)
+        for stream in (to_client, incoming, outgoing, from_client):
+            stream.close()
+
+
+async def _receive(process: ServerProcess, to_client) -> None:
+    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        while line := await process.read():
+            try:
+                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                process.note(line)
+                continue
+            await to_client.send(SessionMessage(message))
+    process.broke("closed its output")
+    to_client.close()
+
+
+async def _send(process: ServerProcess, from_client) -> None:
+    try:
+        async for item in from_client:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await process.write(text.encode() + b"\n")
+    except (OSError, RuntimeError):
+        # uvloop raises the second for a pipe that the other side has closed.
+        process.broke("closed its input")
+
+
+def _environment(
+    spec: ServerFile, folder: Path, place: Place, variables: dict[str, str]
+) -> tuple[dict[str, str], str]:
+    """Everything that the process sees of the outside, and its PATH."""
+    own = (folder / spec.environment).absolute() if spec.environment else None
+    programs = own / "bin" if own else Path(sys.executable).parent
+    path = f"{programs}:{CHILD_ENV['PATH']}"
+    environment = {
+        **CHILD_ENV,
+        "LC_ALL": "C.UTF-8",
+        "PATH": path,
+        "HOME": str(place.folder),
+        "TMPDIR": str(place.folder),
+        "USER": "envfarm",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **({"VIRTUAL_ENV": str(own)} if own else {}),
+        **spec.variables,
+        **variables,
+        MARK: str(place.folder),
+    }
+    return environment, path
+
+
+def _limited(argv: list[str], spec: ServerFile, *, has_account: bool) -> list[str]:
+    limits = spec.limits
+    found = {name: shutil.which(name, path=CHILD_ENV["PATH"]) for name in ("setpriv", "prlimit")}
+    if not all(found.values()):
+        raise ConfigError("setpriv or prlimit is missing", hint="install util-linux 2.33 or later")
+    # Without an account of its own the count would be of all that our account runs.
+    processes = [f"--nproc={limits.processes}"] if has_account else []
+    return [
+        str(found["prlimit"]),
+        f"--data={limits.memory_mb * MEBI}",
+        f"--cpu={limits.cpu_seconds}",
+        f"--fsize={limits.file_mb * MEBI}",
+        f"--nofile={limits.open_files}",
+        "--core=0",
+        *processes,
+        "--",
+        str(found["setpriv"]),
+        "--no-new-privs",
+        "--",
+        *argv,
+    ]
+
+
+class _ExitWatch:
+    """Tells `exited` how the process ended, even where a child of it keeps its pipes open."""
+
+    def __init__(self, pid: int, exited: Callable[[str], None]):
+        self._loop = asyncio.get_running_loop()
+        self._handle = -1
+        self._exited = exited
+        try:
+            self._handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._loop.call_soon(exited, "")
+        else:
+            self._loop.add_reader(self._handle, self._told)
+
+    def cancel(self) -> None:
+        if self._handle >= 0:
+            self._loop.remove_reader(self._handle)
+            os.close(self._handle)
+            self._handle = -1
+
+    def _told(self) -> None:
+        how = ""
+        # The loop's own handler may have buried it already.
+        with contextlib.suppress(ChildProcessError):
+            flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            if found := os.waitid(os.P_PIDFD, self._handle, flags):
+                word = "status" if found.si_code == os.CLD_EXITED else "signal"
+                how = f" with {word} {found.si_status}"
+        self.cancel()
+        self._exited(how)

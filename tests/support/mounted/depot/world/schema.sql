@@ -1,0 +1,1 @@
+CREATE TABLE parcels (parcel_id text PRIMARY KEY, weight integer);

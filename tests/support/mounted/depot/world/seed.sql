@@ -1,0 +1,1 @@
+INSERT INTO parcels VALUES ('P-1', NULL), ('P-2', NULL);
