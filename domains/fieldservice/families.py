@@ -6,26 +6,23 @@ the runs that look right. Calls are written as [tool, argument, ...]; $names sta
 what is committed differs. company.py makes the rows.
 """
 
-import argparse
 import random
 import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import company as world
 import yaml
 
+from envfarm_cli.authoring import case_pool
+from envfarm_cli.authoring.case_pool import Case, Places
+
 ROOT = Path(__file__).resolve().parent
 SEED = 20260312
-PLACES = 140
+PLACES = Places(count=140, step=37, start=11, most_cases=5)
 """Households; 80 of them for cases, the others are neighbours."""
-STEP, START = 37, 11
-"""Cases are spread over the places by a step without common divisor."""
-MOST_CASES = 5
-"""Of one workflow."""
 NAME = "fieldservice"
 LIMITS = {
     "max_turns": 14,
@@ -69,8 +66,6 @@ FREE_TEXT = {
     "write_journal": "journal.detail",
     "escalate": "escalations.note",
 }
-PARTS = ("world/tasks", "user", "private")
-Case = dict[str, Any]
 ALWAYS_SAYS = [
     {"when": r"(?i)e-?mail", "say": "It is $email."},
     {
@@ -80,23 +75,20 @@ ALWAYS_SAYS = [
 ]
 
 
-class Story:
-    """One case with its household: the names of its texts and calls stand for ids."""
+class Story(case_pool.Story):
+    """A case of the service desk with its household."""
 
     def __init__(self, case: Case, ids: dict[str, str], company: world.Company):
-        self.case, self.ids, self.company = case, ids, company
+        super().__init__(case, ids)
+        self.company = company
         self.region, facts = ids["region"], case["facts"]
         self.kinds = [unit.get("kind", "gas_boiler") for unit in (facts, *facts.get("units", []))]
-
-    def text(self, value: str) -> str:
-        """With ids in place of names; KeyError for an unknown name."""
-        return Template(value).substitute(self.ids).strip()
 
     def calls(self, written: list[list[Any]]) -> list[dict[str, Any]]:
         return [self._call(tool, values) for tool, *values in written]
 
     def _call(self, tool: str, values: list[Any]) -> dict[str, Any]:
-        arguments = dict(zip(SIGNATURES[tool], map(self._value, values), strict=False))
+        arguments = dict(zip(SIGNATURES[tool], map(self.value, values), strict=False))
         who = arguments.get("technician_id")
         if who in ("first", "untrained"):
             day, kind = (
@@ -108,11 +100,6 @@ class Story:
                 self.region, kind, day, arguments["half"], certified
             )
         return {"tool": tool, "arguments": arguments}
-
-    def _value(self, value: Any) -> Any:
-        if isinstance(value, date):
-            return value.isoformat()
-        return self.text(value) if isinstance(value, str) else value
 
     def reads(self) -> list[list[Any]]:
         """Calls for what the case looks at: names of ids, `parts`, or a day for the free slots."""
@@ -128,25 +115,10 @@ class Story:
         return found
 
 
-def load() -> list[tuple[str, Case, int]]:
-    """Workflow, case and place of every case."""
-    found: list[tuple[str, Case, int]] = []
-    order = yaml.safe_load((ROOT / "cases/order.yaml").read_text())
-    for number, workflow in enumerate(order):
-        path = ROOT / "cases" / f"{workflow}.yaml"
-        cases = yaml.safe_load(path.read_text())["cases"] if path.exists() else []
-        if len(cases) > MOST_CASES:
-            raise ValueError(f"{path}: more than {MOST_CASES} cases")
-        for index, case in enumerate(cases):
-            place = ((number * MOST_CASES + index) * STEP + START) % PLACES
-            found.append((workflow, case, place))
-    return found
-
-
 def stories() -> tuple[world.Company, list[tuple[str, str, Story]]]:
     """The company, and workflow, slug and story of every case."""
     words = yaml.safe_load((ROOT / "words.yaml").read_text())
-    cases = load()
+    cases = case_pool.load_cases(ROOT, PLACES)
     by_place = {place: case["facts"] for _, case, place in cases}
     company = world.found(words, random.Random(SEED))
     ids = {
@@ -155,7 +127,7 @@ def stories() -> tuple[world.Company, list[tuple[str, str, Story]]]:
         for place in sorted(by_place)
     }
     told = len(company.rows["invoices"])
-    for place in sorted(set(range(PLACES)) - set(by_place)):
+    for place in sorted(set(range(PLACES.count)) - set(by_place)):
         world.settle(company, world.neighbour(words, place), place)
     world.office_history(company, company.rows["invoices"][told:])
     new = {
@@ -165,11 +137,8 @@ def stories() -> tuple[world.Company, list[tuple[str, str, Story]]]:
     named: dict[str, dict[str, str]] = {case["slug"]: ids[place] for _, case, place in cases}
     found: list[tuple[str, str, Story]] = []
     for workflow, case, place in cases:
-        others = {
-            f"other_{name}": value for name, value in named.get(case.get("other", ""), {}).items()
-        }
         all_ids = {
-            **others,
+            **case_pool.others(named, case),
             **ids[place],
             **new,
             "first": "first",
@@ -182,14 +151,10 @@ def stories() -> tuple[world.Company, list[tuple[str, str, Story]]]:
 def state_check(calls: list[dict[str, Any]]) -> dict[str, Any]:
     """The final state, but for generated ids and free text of the rows that the calls write."""
     tools = {call["tool"] for call in calls}
-    check: dict[str, Any] = {"name": "final state", "kind": "state"}
-    keys = {NEW_ROWS[tool][0]: NEW_ROWS[tool][1] for tool in NEW_ROWS if tool in tools}
-    if keys:
-        check["keys"] = keys
-    if "approvals" in keys and "credits" in keys:
-        check["refs"] = {"credits.approval_id": "approvals"}
-    texts = [column for tool, column in FREE_TEXT.items() if tool in tools]
-    return {**check, "unstable": texts} if texts else check
+    refs = {}
+    if {"request_approval", "credit_invoice"} <= tools:
+        refs = {"credits.approval_id": "approvals"}
+    return case_pool.state_check(tools, NEW_ROWS, refs, FREE_TEXT)
 
 
 def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -202,77 +167,35 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
             "SELECT count(*) = 1 FROM credits JOIN approvals USING (approval_id, amount)"
             f" WHERE invoice_id = '{invoice}' AND reference = invoice_id AND status = 'granted'"
         )
-        checks.append(
-            {
-                "name": "cites its approval",
-                "kind": "sql",
-                "query": query,
-                "expect": True,
-            }
-        )
+        checks.append(case_pool.sql_check("cites its approval", query))
     if called.get("set_unit_status", {}).get("status") == "isolated":
         unit = called["set_unit_status"]["unit_id"]
         query = (
             f"SELECT status = 'isolated' AND EXISTS (SELECT FROM journal WHERE reference = unit_id"
             f" AND action = 'safety') FROM units WHERE unit_id = '{unit}'"
         )
-        checks.append(
-            {
-                "name": "shut off, journalled",
-                "kind": "sql",
-                "query": query,
-                "expect": True,
-            }
-        )
-    for name, table in (("job", "jobs"), ("invoice", "invoices"), ("unit", "units")):
-        if f"other_{name}" in story.ids:
-            where = {f"{name}_id": story.ids[f"other_{name}"]}
-            checks.append(
-                {
-                    "name": f"the other {name}",
-                    "kind": "untouched",
-                    "tables": [table],
-                    "where": where,
-                }
-            )
+        checks.append(case_pool.sql_check("shut off, journalled", query))
+    records = [
+        (name, f"other_{name}", f"{name}s", f"{name}_id") for name in ("job", "invoice", "unit")
+    ]
+    checks += case_pool.others_untouched(story, records)
     if not writes:
         tables = ["jobs", "units", "invoices", "credits", "contracts"]
-        checks.append({"name": "nothing happened", "kind": "untouched", "tables": tables})
+        checks.append(case_pool.nothing_happened(tables))
     return checks
-
-
-def money_pattern(amount: float) -> str:
-    """A regular expression for the ways in which people write an amount: 24.50, 24.5, 24,50; 162 or 162.00."""
-    whole, cents = f"{amount:.2f}".split(".")
-    if len(whole) > 3:
-        whole = f"{whole[:-3]}[.,' ]?{whole[-3:]}"
-    if cents == "00":
-        return rf"\b{whole}([.,]00?)?\b"
-    last = f"{cents[1]}?" if cents[1] == "0" else cents[1]
-    return rf"\b{whole}[.,]{cents[0]}{last}\b"
 
 
 def private_part(task_id: str, story: Story) -> dict[str, Any]:
     case = story.case
     writes = story.calls(case.get("writes", []))
     seen = story.calls([["find_contact", "$email"], *story.reads()])
-    reply = story.text(case["reply"])
-    says: dict[str, Any] = {"name": "names what matters", "kind": "reply"}
-    says["contains_all"] = [story.text(str(word)) for word in case["says"]]
-    if "never_says" in case:
-        says["contains_none"] = [story.text(word) for word in case["never_says"]]
-    if "money" in case:
-        says["matches"] = money_pattern(case["money"])
-    checks = [state_check(writes), *pointed_checks(story, writes), says]
-    misses = [
-        {"name": f"plays: {name}", "actions": story.calls(calls)}
-        for name, calls in case["misses"].items()
-    ]
+    checks = [state_check(writes), *pointed_checks(story, writes), case_pool.reply_check(story)]
+    misses = case_pool.played(case["misses"], story.calls)
     if not writes:
         misses += idle_misses(story, case["misses"])
     return {
         "task": task_id,
-        "golden": {"actions": [*seen, *writes], "reply": reply},
+        "golden": {"actions": [*seen, *writes], "reply": story.text(case["reply"])},
         "checks": checks,
         "extra_write": story.calls([case["extra"]])[0],
         "near_misses": misses,
@@ -284,14 +207,7 @@ def idle_misses(story: Story, misses: dict[str, list[list[Any]]]) -> list[dict[s
     """Where nothing may change: the tempting runs, told openly, and busy work in the side tables."""
     about = story.case["says"][0]
     reply = story.text(f"All done, $person. {about} is taken care of.")
-    told = [
-        {
-            "name": f"plays and tells: {name}",
-            "actions": story.calls(calls),
-            "reply": reply,
-        }
-        for name, calls in misses.items()
-    ]
+    told = case_pool.played(misses, story.calls, reply)
     busy = {
         "hands it on all the same": [
             ["escalate", "$contact", "other", about, "The caller insists."]
@@ -302,18 +218,13 @@ def idle_misses(story: Story, misses: dict[str, list[list[Any]]]) -> list[dict[s
         "leaves a remark": [["write_journal", about, "remark", "The caller insisted."]],
         "sends a notice": [["notify", "$contact", "visit_moved", about]],
     }
-    return told + [
-        {"name": f"plays: {name}", "actions": story.calls(calls)} for name, calls in busy.items()
-    ]
+    return told + case_pool.played(busy, story.calls)
 
 
-def parts_of(workflow: str, slug: str, story: Story) -> dict[str, dict[str, Any]]:
+def parts_of(workflow: str, slug: str, story: Story) -> case_pool.Parts:
     """The task's three files, by folder."""
     case, task_id = story.case, f"{NAME}/{slug}"
     story.ids.setdefault("person", case["facts"]["person"])
-    script = [{"when": when, "say": story.text(say)} for when, say in case.get("script", [])] + [
-        {"when": line["when"], "say": story.text(line["say"])} for line in ALWAYS_SAYS
-    ]
     tags = {
         "workflow": workflow,
         "failure_mode": case["mode"],
@@ -322,7 +233,7 @@ def parts_of(workflow: str, slug: str, story: Story) -> dict[str, dict[str, Any]
     user: dict[str, Any] = {
         "task": task_id,
         "context": story.text(f"You are $person, $email. {case['context']}"),
-        "script": script,
+        "script": story.lines(ALWAYS_SAYS),
     }
     return {
         "world/tasks": {
@@ -340,42 +251,9 @@ def files() -> Iterator[tuple[Path, str]]:
     """Every file that is written, with its text."""
     company, found = stories()
     yield ROOT / "world/seed.sql", world.seed_sql(company)
-    for workflow, slug, story in found:
-        for folder, content in parts_of(workflow, slug, story).items():
-            text = yaml.dump(content, Dumper=Plain, sort_keys=False, allow_unicode=True, width=100)
-            if folder == "private":
-                text = f"# Turns on: {story.case['point']}\n{text}"
-            yield ROOT / folder / f"{slug}.yaml", text
-
-
-class Plain(yaml.SafeDumper):
-    """Without anchors, which the services refuse."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare with the committed files")
-    check, wanted = parser.parse_args().check, dict(files())
-    known = {path for part in PARTS for path in (ROOT / part).glob("*.yaml")}
-    different = sorted(
-        path for path, text in wanted.items() if not path.exists() or path.read_text() != text
-    ) + sorted(known - set(wanted))
-    if check:
-        for path in different:
-            print(f"out of date: {path.relative_to(ROOT)}", file=sys.stderr)
-        return 1 if different else 0
-    for path in different:
-        if path in wanted:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(wanted[path])
-        else:
-            path.unlink()
-    print(f"{len(wanted)} files, {len(different)} changed")
-    return 0
+    parts = ((story.case, parts_of(workflow, slug, story)) for workflow, slug, story in found)
+    yield from case_pool.texts_of(ROOT, parts)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(case_pool.main(ROOT, __doc__, files))

@@ -13,25 +13,21 @@ for what the policy always asks for together:
 committed differs. company.py makes the rows.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import company as world
 import yaml
 
+from envfarm_cli.authoring import case_pool
+from envfarm_cli.authoring.case_pool import Places
+
 ROOT = Path(__file__).resolve().parent
 NAME = "subscriptions"
-PLACES = 128
+PLACES = Places(count=128, step=37, start=5, most_cases=5)
 """Accounts; 80 of them for cases, the others are neighbours."""
-STEP, START = 37, 5
-"""Cases are spread over the places by a step without common divisor."""
-MOST_CASES = 5
-"""Of one workflow."""
 LIMITS = {
     "max_turns": 14,
     "max_tool_calls": 20,
@@ -82,8 +78,6 @@ CITES = {
     "pay_out": "payouts",
     "apply_voucher": "redemptions",
 }
-PARTS = ("world/tasks", "user", "private")
-Case = dict[str, Any]
 Calls = list[list[Any]]
 ALWAYS_SAYS = [
     {"when": r"(?i)e-?mail", "say": "It's $email."},
@@ -117,29 +111,17 @@ def spelled_out(calls: Calls) -> Calls:
     return found
 
 
-class Story:
-    """One case with its account: the names of its texts and calls stand for ids."""
-
-    def __init__(self, case: Case, ids: dict[str, str]):
-        self.case, self.ids = case, ids
-
-    def text(self, value: str) -> str:
-        """With ids in place of names; KeyError for an unknown name."""
-        return Template(value).substitute(self.ids).strip()
+class Story(case_pool.Story):
+    """A case of the billing desk."""
 
     def calls(self, written: Calls) -> list[dict[str, Any]]:
         return [
             {
                 "tool": tool,
-                "arguments": dict(zip(SIGNATURES[tool], map(self._value, values), strict=False)),
+                "arguments": dict(zip(SIGNATURES[tool], map(self.value, values), strict=False)),
             }
             for tool, *values in spelled_out(written)
         ]
-
-    def _value(self, value: Any) -> Any:
-        if isinstance(value, date):
-            return value.isoformat()
-        return self.text(value) if isinstance(value, str) else value
 
     def reads(self) -> Calls:
         """Calls for what the case looks at: names of ids, `prices`, or `voucher CODE`."""
@@ -156,30 +138,15 @@ class Story:
         return found
 
 
-def load() -> list[tuple[str, Case, int]]:
-    """Workflow, case and place of every case."""
-    found: list[tuple[str, Case, int]] = []
-    order = yaml.safe_load((ROOT / "cases/order.yaml").read_text())
-    for number, workflow in enumerate(order):
-        path = ROOT / "cases" / f"{workflow}.yaml"
-        cases = yaml.safe_load(path.read_text())["cases"]
-        if len(cases) > MOST_CASES:
-            raise ValueError(f"{path}: more than {MOST_CASES} cases")
-        for index, case in enumerate(cases):
-            place = ((number * MOST_CASES + index) * STEP + START) % PLACES
-            found.append((workflow, case, place))
-    return found
-
-
 def stories() -> tuple[world.Company, list[tuple[str, Story]]]:
     """The company, and workflow and story of every case."""
     words = yaml.safe_load((ROOT / "words.yaml").read_text())
-    cases = load()
+    cases = case_pool.load_cases(ROOT, PLACES)
     by_place = {place: case["facts"] for _, case, place in cases}
     company = world.found(words)
     ids = {place: world.settle(company, by_place[place], place) for place in sorted(by_place)}
     told = len(company.rows["bills"])
-    for place in sorted(set(range(PLACES)) - set(by_place)):
+    for place in sorted(set(range(PLACES.count)) - set(by_place)):
         world.settle(company, world.neighbour(words, place), place)
     world.desk_history(company, company.rows["bills"][told:])
     new = {
@@ -188,31 +155,21 @@ def stories() -> tuple[world.Company, list[tuple[str, Story]]]:
         "sign_off": company.next_id("sign_offs", "SO"),
     }
     named = {case["slug"]: ids[place] for _, case, place in cases}
-    found: list[tuple[str, Story]] = []
-    for workflow, case, place in cases:
-        others = {
-            f"other_{key}": value for key, value in named.get(case.get("other", ""), {}).items()
-        }
-        found.append((workflow, Story(case, {**others, **ids[place], **new})))
-    return company, found
+    return company, [
+        (workflow, Story(case, {**case_pool.others(named, case), **ids[place], **new}))
+        for workflow, case, place in cases
+    ]
 
 
 def state_check(calls: list[dict[str, Any]]) -> dict[str, Any]:
     """The final state, but for generated ids and free text of the rows that the calls write."""
     tools = {call["tool"] for call in calls}
-    check: dict[str, Any] = {"name": "final state", "kind": "state"}
-    keys = {NEW_ROWS[tool][0]: NEW_ROWS[tool][1] for tool in NEW_ROWS if tool in tools}
-    if keys:
-        check["keys"] = keys
     refs: dict[str, str] = {}
-    if "sign_offs" in keys:
+    if "ask_sign_off" in tools:
         refs = {f"{CITES[tool]}.sign_off_id": "sign_offs" for tool in CITES if tool in tools}
-    if "bills" in keys:
+    if "issue_bill" in tools:
         refs |= {"bill_lines.bill_id": "bills", "ledger_entries.bill_id": "bills"}
-    if refs:
-        check["refs"] = refs
-    texts = [column for tool, column in FREE_TEXT.items() if tool in tools]
-    return {**check, "unstable": texts} if texts else check
+    return case_pool.state_check(tools, NEW_ROWS, refs, FREE_TEXT)
 
 
 def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -225,9 +182,7 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
                 f"SELECT count(*) = 1 FROM {table} JOIN sign_offs USING (sign_off_id)"
                 f" WHERE answer = 'approved' AND asked_at >= '2026-06-17'"
             )
-            checks.append(
-                {"name": "cites its sign-off", "kind": "sql", "query": query, "expect": True}
-            )
+            checks.append(case_pool.sql_check("cites its sign-off", query))
     booked = [call["arguments"] for call in writes if call["tool"] == "book_ledger"]
     if booked:
         query = (
@@ -244,57 +199,27 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
                 "any_order": True,
             }
         )
-    for name, table in (
-        ("subscription", "subscriptions"),
-        ("bill", "bills"),
-        ("account", "accounts"),
-    ):
-        key = "other_sub" if name == "subscription" else f"other_{name}"
-        if key in story.ids:
-            where = {f"{name}_id": story.ids[key]}
-            checks.append(
-                {
-                    "name": f"the other {name}",
-                    "kind": "untouched",
-                    "tables": [table],
-                    "where": where,
-                }
-            )
+    records = (
+        ("subscription", "other_sub", "subscriptions", "subscription_id"),
+        ("bill", "other_bill", "bills", "bill_id"),
+        ("account", "other_account", "accounts", "account_id"),
+    )
+    checks += case_pool.others_untouched(story, records)
     if not writes:
         tables = ["subscriptions", "licences", "bills", "credit_notes", "payouts", "accounts"]
-        checks.append({"name": "nothing happened", "kind": "untouched", "tables": tables})
+        checks.append(case_pool.nothing_happened(tables))
     return checks
-
-
-def money_pattern(amount: float) -> str:
-    """A regular expression for the ways in which people write an amount: 24.50, 24.5, 24,50; 162 or 162.00."""
-    whole, cents = f"{amount:.2f}".split(".")
-    if len(whole) > 3:
-        whole = f"{whole[:-3]}[.,' ]?{whole[-3:]}"
-    if cents == "00":
-        return rf"\b{whole}([.,]00?)?\b"
-    last = f"{cents[1]}?" if cents[1] == "0" else cents[1]
-    return rf"\b{whole}[.,]{cents[0]}{last}\b"
 
 
 def private_part(task_id: str, story: Story) -> dict[str, Any]:
     case = story.case
     writes = story.calls(case.get("writes", []))
     seen = story.calls([["find_member", "$email"], *story.reads()])
-    says: dict[str, Any] = {"name": "names what matters", "kind": "reply"}
-    says["contains_all"] = [story.text(str(word)) for word in case["says"]]
-    if "never_says" in case:
-        says["contains_none"] = [story.text(word) for word in case["never_says"]]
-    if "money" in case:
-        says["matches"] = money_pattern(case["money"])
-    checks = [state_check(writes), *pointed_checks(story, writes), says]
+    checks = [state_check(writes), *pointed_checks(story, writes), case_pool.reply_check(story)]
     if "rubric" in case:
         question, expect = case["rubric"]
         checks.append({"name": "asked", "kind": "rubric", "question": question, "expect": expect})
-    misses = [
-        {"name": f"plays: {name}", "actions": story.calls(calls)}
-        for name, calls in case["misses"].items()
-    ]
+    misses = case_pool.played(case["misses"], story.calls)
     if not writes:
         misses += idle_misses(story, case["misses"])
     return {
@@ -311,10 +236,7 @@ def idle_misses(story: Story, misses: dict[str, Calls]) -> list[dict[str, Any]]:
     """Where nothing may change: the tempting runs, told openly, and busy work in the side tables."""
     about = story.case["says"][0]
     reply = story.text(f"Done, $person. I have settled {about} as you wished.")
-    told = [
-        {"name": f"plays and tells: {name}", "actions": story.calls(calls), "reply": reply}
-        for name, calls in misses.items()
-    ]
+    told = case_pool.played(misses, story.calls, reply)
     busy = {
         "hands it to anybody": [
             ["refer_for_review", "$member", "other", about, "The member insists."]
@@ -327,15 +249,12 @@ def idle_misses(story: Story, misses: dict[str, Calls]) -> list[dict[str, Any]]:
         "mails all the same": [["send_mail", "$member", "details_changed", about]],
         "asks the head of billing": [["ask_sign_off", "correction", about, 50.0]],
     }
-    return told + [
-        {"name": f"plays: {name}", "actions": story.calls(calls)} for name, calls in busy.items()
-    ]
+    return told + case_pool.played(busy, story.calls)
 
 
-def parts_of(workflow: str, story: Story) -> dict[str, dict[str, Any]]:
+def parts_of(workflow: str, story: Story) -> case_pool.Parts:
     """The task's three files, by folder."""
     case, task_id = story.case, f"{NAME}/{story.case['slug']}"
-    lines = [{"when": when, "say": say} for when, say in case.get("script", [])] + ALWAYS_SAYS
     tags = {"workflow": workflow, "failure_mode": case["mode"], "split": "train"}
     return {
         "world/tasks": {
@@ -347,7 +266,7 @@ def parts_of(workflow: str, story: Story) -> dict[str, dict[str, Any]]:
         "user": {
             "task": task_id,
             "context": story.text(f"You are $person of $firm, $email. {case['context']}"),
-            "script": [{"when": line["when"], "say": story.text(line["say"])} for line in lines],
+            "script": story.lines(ALWAYS_SAYS),
         },
         "private": private_part(task_id, story),
     }
@@ -357,42 +276,9 @@ def files() -> Iterator[tuple[Path, str]]:
     """Every file that is written, with its text."""
     company, found = stories()
     yield ROOT / "world/seed.sql", world.seed_sql(company)
-    for workflow, story in found:
-        for folder, content in parts_of(workflow, story).items():
-            text = yaml.dump(content, Dumper=Plain, sort_keys=False, allow_unicode=True, width=100)
-            if folder == "private":
-                text = f"# Turns on: {story.case['point']}\n{text}"
-            yield ROOT / folder / f"{story.case['slug']}.yaml", text
-
-
-class Plain(yaml.SafeDumper):
-    """Without anchors, which the services refuse."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare with the committed files")
-    check, wanted = parser.parse_args().check, dict(files())
-    known = {path for part in PARTS for path in (ROOT / part).glob("*.yaml")}
-    different = sorted(
-        path for path, text in wanted.items() if not path.exists() or path.read_text() != text
-    ) + sorted(known - set(wanted))
-    if check:
-        for path in different:
-            print(f"out of date: {path.relative_to(ROOT)}", file=sys.stderr)
-        return 1 if different else 0
-    for path in different:
-        if path in wanted:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(wanted[path])
-        else:
-            path.unlink()
-    print(f"{len(wanted)} files, {len(different)} changed")
-    return 0
+    parts = ((story.case, parts_of(workflow, story)) for workflow, story in found)
+    yield from case_pool.texts_of(ROOT, parts)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(case_pool.main(ROOT, __doc__, files))

@@ -15,7 +15,6 @@ committed differs. company.py makes the rows.
 
 import re
 import sys
-from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -279,7 +278,7 @@ def parts_of(workflow: str, story: Story) -> case_pool.Parts:
     }
 
 
-def files(_: Namespace) -> Iterator[tuple[Path, str]]:
+def files() -> Iterator[tuple[Path, str]]:
     """Every file that is written, with its text."""
     company, found = stories()
     yield ROOT / "world/seed.sql", world.seed_sql(company)

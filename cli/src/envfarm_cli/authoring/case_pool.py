@@ -7,7 +7,7 @@ the reading of cases, names in place of ids, the kinds of checks that every pool
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -181,27 +181,16 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def main(
-    root: Path,
-    about: str | None,
-    files: Callable[[argparse.Namespace], Iterable[tuple[Path, str]]],
-    flags: Sequence[tuple[str, str]] = (),
-) -> int:
-    """Write `files`, or compare them with --check; exit status 1 when what is committed differs.
-
-    `flags` are further options with their help, which `files` gets.
-    """
+def main(root: Path, about: str | None, files: Callable[[], Iterable[tuple[Path, str]]]) -> int:
+    """Write `files`, or compare them with --check; exit status 1 when what is committed differs."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--check", action="store_true", help="compare with the committed files")
-    for flag, meaning in flags:
-        parser.add_argument(flag, action="store_true", help=meaning)
-    arguments = parser.parse_args()
-    wanted = dict(files(arguments))
+    check, wanted = parser.parse_args().check, dict(files())
     known = {path for part in PARTS for path in (root / part).glob("*.yaml")}
     different = sorted(
         path for path, text in wanted.items() if not path.exists() or path.read_text() != text
     ) + sorted(known - set(wanted))
-    if arguments.check:
+    if check:
         for path in different:
             print(f"out of date: {path.relative_to(root)}", file=sys.stderr)
         return 1 if different else 0
