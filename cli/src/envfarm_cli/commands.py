@@ -34,6 +34,7 @@ COMMANDS = {
 """Where each stands; a module may have an EPILOG of its own."""
 GROUPS = {
     "suite": "commands_suite",
+    "import": "commands_import",
     "tasks": "commands_tasks",
     "attempts": "commands_attempts",
     "jobs": "commands_jobs",

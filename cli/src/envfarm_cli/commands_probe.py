@@ -42,6 +42,7 @@ from envfarm_cli.commands_stack import (
     JsonOption,
     StateDirOption,
 )
+from envfarm_cli.evaluation_only import refuse_served
 from envfarm_cli.failure import BadInput
 from envfarm_cli.output import OK, Output
 from envfarm_numbers.jeffreys import BANDS
@@ -167,10 +168,9 @@ def _plan(
 
     def policy() -> dict[str, Any]:
         now = farm.in_service() or serve_weights(farm, jobs, farm.model, folder.path, learner, {})
-        return {
-            "policy": plain_version(now),
-            "tasks": choose(farm.tasks(), recipe.domain, recipe.tags),
-        }
+        tasks = choose(farm.tasks(), recipe.domain, recipe.tags)
+        refuse_served(farm.tasks(), tasks, "a probe for training")
+        return {"policy": plain_version(now), "tasks": tasks}
 
     begun = stages.run(Stage(name="policy", work=policy))
     return ProbePlan(

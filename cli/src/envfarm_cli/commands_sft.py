@@ -11,6 +11,7 @@ from envfarm_cli.campaign.narration import Narration
 from envfarm_cli.campaign.recipe import read_toml, set_keys
 from envfarm_cli.children import ChildSet
 from envfarm_cli.commands_stack import DEFAULT_STATE, JsonOption, StateDirOption
+from envfarm_cli.evaluation_only import refuse_records
 from envfarm_cli.failure import BadInput
 from envfarm_cli.output import OK, Output
 from envfarm_cli.state_dir import StateDir
@@ -39,6 +40,7 @@ def sft_(
     out, state = Output(json), StateDir(state_dir)
     values = set_keys(read_toml(config), settings or [])
     run_dir, steps = _run_of(config, values)
+    refuse_records(values, "supervised training")
     state.make()
     run_dir.mkdir(parents=True, exist_ok=True)
     narration = Narration(out, total=1)

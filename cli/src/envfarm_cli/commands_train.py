@@ -36,6 +36,7 @@ from envfarm_cli.commands_stack import (
     JsonOption,
     StateDirOption,
 )
+from envfarm_cli.evaluation_only import refuse_served
 from envfarm_cli.launching import Kind, Launch
 from envfarm_cli.learner_config import merge
 from envfarm_cli.output import OK, Output
@@ -135,6 +136,7 @@ class Run:
 
     def go(self) -> None:
         tasks = self._pool()
+        refuse_served(self.farm.tasks(), tasks, "training")
         self.narration.stage("preflight", "tasks, proofs, capacity, memory, disk")
         for finding in checks.preflight(self.recipe, self.farm, self.path, tasks, self.model):
             self.narration.note(f"{finding.name}: {finding.found}")

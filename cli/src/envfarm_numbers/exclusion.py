@@ -7,6 +7,7 @@ from typing import Self
 
 from envfarm.errors import ConfigError
 
+from envfarm_numbers.benchmarks import Benchmarks
 from envfarm_numbers.suite import SELECTION_KEY, Suite, read_object
 from envfarm_numbers.task_facts import TaskFacts
 
@@ -63,8 +64,10 @@ class Exclusions:
                 )
 
     def reasons(self, task: TaskFacts) -> list[str]:
-        """Why the task is excluded; empty when it is not."""
-        return [
+        """Why the task is excluded; empty when it is not. A public benchmark's always is."""
+        benchmark = Benchmarks.known().of(task)
+        told = [f"excluded: {benchmark} is for evaluation only"] if benchmark else []
+        return told + [
             reason
             for reason, value, known in (
                 ("excluded: its id is on the list", task.task_id, self.ids),

@@ -1,0 +1,1 @@
+"""Reads datasets in ThinkingBox's documented formats; nothing of a dataset is ever executed."""

@@ -1,0 +1,1 @@
+"""Benchmarks by hashes alone; see envfarm_numbers.benchmarks."""
