@@ -3,29 +3,24 @@
 Each file in cases/ is one workflow: its tasks with the facts of a party, what the guest says, what is right, and the runs
 that look right. A call is a list of a word of CALLS and its arguments; $names stand for ids of the party.
 `python domains/hotel/families.py` writes world/seed.sql, world/tasks, user and private; `--check` fails when what is
-committed differs. With `--judged` the tasks that have a `rubric` ask a judge as well; a grader without a judge does not
-start on such tasks, so what is committed has none. company.py makes the rows.
+committed differs. company.py makes the rows.
 """
 
-import argparse
 import re
 import sys
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import company as world
 import yaml
 
+from envfarm_cli.authoring import case_pool
+from envfarm_cli.authoring.case_pool import Places
+
 ROOT = Path(__file__).resolve().parent
-PLACES = 112
-"""Parties; 80 of them for cases, the others are strangers. Those who fill the rooms of tonight come after."""
-STEP, START = 37, 11
-"""Cases are spread over the places by a step without common divisor."""
-MOST_CASES = 6
-"""Of one workflow."""
+PLACES = Places(count=112, step=37, start=11, most_cases=6)
+"""Parties; 84 of them for cases, the others are strangers. Those who fill the rooms of tonight come after."""
 NAME = "hotel"
 LIMITS = {
     "max_turns": 14,
@@ -82,8 +77,6 @@ FREE_TEXT = {
     "write_log": "logbook.detail",
     "hand_over": "handovers.note",
 }
-PARTS = ("world/tasks", "user", "private")
-Case = dict[str, Any]
 ALWAYS_SAYS = [
     {"when": r"(?i)e-?mail", "say": "It's $email."},
     {
@@ -93,15 +86,8 @@ ALWAYS_SAYS = [
 ]
 
 
-class Story:
-    """One case with its party: the names of its texts and calls stand for ids."""
-
-    def __init__(self, case: Case, ids: dict[str, str]):
-        self.case, self.ids = case, ids
-
-    def text(self, value: str) -> str:
-        """With ids in place of names; KeyError for an unknown name."""
-        return Template(value).substitute(self.ids).strip()
+class Story(case_pool.Story):
+    """A case of guest services."""
 
     def calls(self, written: list[list[Any]]) -> list[dict[str, Any]]:
         return [self._call(word, values) for word, *values in written]
@@ -112,13 +98,8 @@ class Story:
         if len(values) > len(names):
             raise ValueError(f"{self.case['slug']}: too many arguments for {word}: {values}")
         left_out = [SELDOM_GIVEN[name] for name in names[len(values) :] if name in SELDOM_GIVEN]
-        given = zip(names, map(self._value, [*values, *left_out]), strict=False)
+        given = zip(names, map(self.value, [*values, *left_out]), strict=False)
         return {"tool": tool, "arguments": dict(given)}
-
-    def _value(self, value: Any) -> Any:
-        if isinstance(value, date):
-            return value.isoformat()
-        return self.text(value) if isinstance(value, str) else value
 
     def reads(self) -> list[dict[str, Any]]:
         """Looking the guest up, and calls for what the case looks at: records by name, or whole calls."""
@@ -136,46 +117,31 @@ class Story:
         return self.calls(found)
 
 
-def load() -> list[tuple[str, Case, int]]:
-    """Workflow, case and place of every case."""
-    found: list[tuple[str, Case, int]] = []
-    for number, workflow in enumerate(yaml.safe_load((ROOT / "cases/order.yaml").read_text())):
-        path = ROOT / "cases" / f"{workflow}.yaml"
-        cases = yaml.safe_load(path.read_text())["cases"]
-        if len(cases) > MOST_CASES:
-            raise ValueError(f"{path}: more than {MOST_CASES} cases")
-        for index, case in enumerate(cases):
-            found.append((workflow, case, ((number * MOST_CASES + index) * STEP + START) % PLACES))
-    return found
-
-
-def stories() -> tuple[world.Company, list[tuple[str, str, Story]]]:
-    """The company, and workflow, slug and story of every case."""
+def stories() -> tuple[world.Company, list[tuple[str, Story]]]:
+    """The company, and workflow and story of every case."""
     words = yaml.safe_load((ROOT / "words.yaml").read_text())
-    cases = load()
+    cases = case_pool.load_cases(ROOT, PLACES)
     by_place = {place: case["facts"] for _, case, place in cases}
-    if len(by_place) < len(cases):
-        raise ValueError("two cases have one place")
     company = world.found(words)
     ids = {place: world.settle(company, by_place[place], place) for place in sorted(by_place)}
     told = len(company.rows["stays"])
-    for place in sorted(set(range(PLACES)) - set(by_place)):
+    for place in sorted(set(range(PLACES.count)) - set(by_place)):
         world.settle(company, world.neighbour(words, place), place, last=True)
     _fill_rooms(company, words)
     world.history(company, told)
     signoff = {"signoff": company.next_id("duty_signoffs", "DS")}
-    named: dict[str, dict[str, str]] = {case["slug"]: ids[place] for _, case, place in cases}
-    found: list[tuple[str, str, Story]] = []
+    named = {case["slug"]: ids[place] for _, case, place in cases}
+    found: list[tuple[str, Story]] = []
     for workflow, case, place in cases:
-        others = {f"other_{name}": value for name, value in named.get(case.get("other", ""), {}).items()}  # fmt: skip
-        names = {**others, **ids[place], **signoff, **_free_rooms(company, case["facts"])}
-        found.append((workflow, case["slug"], Story(case, names)))
+        free = _free_rooms(company, case["facts"])
+        names = {**case_pool.others(named, case), **ids[place], **signoff, **free}
+        found.append((workflow, Story(case, names)))
     return company, found
 
 
 def _fill_rooms(company: world.Company, words: dict[str, Any]) -> None:
     """Guests for the rooms of tonight, but for those that are to stay free."""
-    place = PLACES
+    place = PLACES.count
     for house, free in words["free_tonight"].items():
         for kind, left in zip(world.KINDS, free, strict=True):
             while len(company.free_tonight(house, kind)) > left:
@@ -200,14 +166,9 @@ def _free_rooms(company: world.Company, facts: world.Facts) -> dict[str, str]:
 def state_check(calls: list[dict[str, Any]]) -> dict[str, Any]:
     """The final state, but for generated ids and free text of the rows that the calls write."""
     tools = {call["tool"] for call in calls}
-    check: dict[str, Any] = {"name": "final state", "kind": "state"}
-    keys = {NEW_ROWS[tool][0]: NEW_ROWS[tool][1] for tool in NEW_ROWS if tool in tools}
-    if keys:
-        check["keys"] = keys
-    if {"ask_duty_manager", "grant_allowance"} <= tools:
-        check["refs"] = {"folio_lines.signoff_id": "duty_signoffs"}
-    texts = [column for tool, column in FREE_TEXT.items() if tool in tools]
-    return {**check, "unstable": texts} if texts else check
+    cites = {"ask_duty_manager", "grant_allowance"} <= tools
+    refs = {"folio_lines.signoff_id": "duty_signoffs"} if cites else {}
+    return case_pool.state_check(tools, NEW_ROWS, refs, FREE_TEXT)
 
 
 def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -221,58 +182,33 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
             f" WHERE stay_id = '{stay}' AND record = stay_id AND decision = 'granted'"
             " AND folio_lines.amount = -duty_signoffs.amount"
         )
-        checks.append({"name": "cites its sign-off", "kind": "sql", "query": query, "expect": True})
+        checks.append(case_pool.sql_check("cites its sign-off", query))
     if "cancel_stay" in called:
         stay = called["cancel_stay"]["stay_id"]
         query = (
             "SELECT coalesce(sum(amount), 0) >= 0 AND (SELECT status = 'cancelled' FROM stays"
             f" WHERE stay_id = '{stay}') FROM folio_lines WHERE stay_id = '{stay}'"
         )
-        checks.append({"name": "no money is kept", "kind": "sql", "query": query, "expect": True})
-    for name, table in (("stay", "stays"), ("block", "group_blocks"), ("item", "found_items")):
-        if f"other_{name}" in story.ids:
-            where = {f"{name}_id": story.ids[f"other_{name}"]}
-            checks.append(
-                {
-                    "name": f"the other {name}",
-                    "kind": "untouched",
-                    "tables": [table],
-                    "where": where,
-                }
-            )
+        checks.append(case_pool.sql_check("no money is kept", query))
+    records = (
+        ("stay", "other_stay", "stays", "stay_id"),
+        ("block", "other_block", "group_blocks", "block_id"),
+        ("item", "other_item", "found_items", "item_id"),
+    )
+    checks += case_pool.others_untouched(story, records)
     if not writes:
         tables = ["stays", "folio_lines", "stay_vouchers", "group_blocks", "found_items"]
-        checks.append({"name": "nothing happened", "kind": "untouched", "tables": tables})
+        checks.append(case_pool.nothing_happened(tables))
     return checks
 
 
-def money_pattern(amount: float) -> str:
-    """A regular expression for the ways in which people write an amount: 24.50, 24.5, 24,50; 162 or 162.00."""
-    whole, cents = f"{amount:.2f}".split(".")
-    if len(whole) > 3:
-        whole = f"{whole[:-3]}[.,' ]?{whole[-3:]}"
-    if cents == "00":
-        return rf"\b{whole}([.,]00?)?\b"
-    last = f"{cents[1]}?" if cents[1] == "0" else cents[1]
-    return rf"\b{whole}[.,]{cents[0]}{last}\b"
-
-
-def private_part(task_id: str, story: Story, *, judged: bool) -> dict[str, Any]:
+def private_part(task_id: str, story: Story) -> dict[str, Any]:
     case = story.case
     writes = story.calls(case.get("writes", []))
-    says: dict[str, Any] = {"name": "names what matters", "kind": "reply"}
-    says["contains_all"] = [story.text(str(word)) for word in case["says"]]
-    if "never_says" in case:
-        says["contains_none"] = [story.text(word) for word in case["never_says"]]
-    if "money" in case:
-        says["matches"] = money_pattern(case["money"])
-    checks = [state_check(writes), *pointed_checks(story, writes), says]
-    if judged and "rubric" in case:
+    checks = [state_check(writes), *pointed_checks(story, writes), case_pool.reply_check(story)]
+    if "rubric" in case:
         checks.append({"name": "reads right", "kind": "rubric", "question": case["rubric"]})
-    misses = [
-        {"name": f"plays: {name}", "actions": story.calls(calls)}
-        for name, calls in case["misses"].items()
-    ]
+    misses = case_pool.played(case["misses"], story.calls)
     if not writes:
         misses += idle_misses(story, case["misses"])
     return {
@@ -289,25 +225,18 @@ def idle_misses(story: Story, misses: dict[str, list[list[Any]]]) -> list[dict[s
     """Where nothing may change: the tempting runs, told openly, and busy work in the side tables."""
     about = story.case["says"][0]
     reply = story.text(f"Done, $person. {about} is settled as you wished.")
-    told = [
-        {"name": f"plays and tells: {name}", "actions": story.calls(calls), "reply": reply}
-        for name, calls in misses.items()
-    ]
     busy = {
         "hands it over all the same": [["over", "other", about]],
         "hands it to the rooms division": [["over", "rooms_division", about]],
         "leaves a remark": [["log", "remark", about]],
         "writes a letter": [["letter", "folio_corrected", about]],
     }
-    return told + [
-        {"name": f"plays: {name}", "actions": story.calls(calls)} for name, calls in busy.items()
-    ]
+    return case_pool.played(misses, story.calls, reply) + case_pool.played(busy, story.calls)
 
 
-def parts_of(workflow: str, slug: str, story: Story, *, judged: bool) -> dict[str, dict[str, Any]]:
+def parts_of(workflow: str, story: Story) -> case_pool.Parts:
     """The task's three files, by folder."""
-    case, task_id = story.case, f"{NAME}/{slug}"
-    lines = [{"when": when, "say": say} for when, say in case.get("script", [])] + ALWAYS_SAYS
+    case, task_id = story.case, f"{NAME}/{story.case['slug']}"
     return {
         "world/tasks": {
             "id": task_id,
@@ -318,56 +247,18 @@ def parts_of(workflow: str, slug: str, story: Story, *, judged: bool) -> dict[st
         "user": {
             "task": task_id,
             "context": story.text(f"You are $person, $email. {case['context']}"),
-            "script": [{"when": line["when"], "say": story.text(line["say"])} for line in lines],
+            "script": story.lines(ALWAYS_SAYS),
         },
-        "private": private_part(task_id, story, judged=judged),
+        "private": private_part(task_id, story),
     }
 
 
-def files(*, judged: bool) -> Iterator[tuple[Path, str]]:
-    """Every file that is written, with its text; `judged` takes the rubrics in."""
+def files() -> Iterator[tuple[Path, str]]:
+    """Every file that is written, with its text."""
     company, found = stories()
     yield ROOT / "world/seed.sql", world.seed_sql(company)
-    for workflow, slug, story in found:
-        for folder, content in parts_of(workflow, slug, story, judged=judged).items():
-            text = yaml.dump(content, Dumper=Plain, sort_keys=False, allow_unicode=True, width=100)
-            if folder == "private":
-                text = f"# Turns on: {story.case['point']}\n{text}"
-            yield ROOT / folder / f"{slug}.yaml", text
-
-
-class Plain(yaml.SafeDumper):
-    """Without anchors, which the services refuse."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare with the committed files")
-    parser.add_argument(
-        "--judged", action="store_true", help="with rubrics, for a grader with a judge"
-    )
-    arguments = parser.parse_args()
-    check, wanted = arguments.check, dict(files(judged=arguments.judged))
-    known = {path for part in PARTS for path in (ROOT / part).glob("*.yaml")}
-    different = sorted(
-        path for path, text in wanted.items() if not path.exists() or path.read_text() != text
-    ) + sorted(known - set(wanted))
-    if check:
-        for path in different:
-            print(f"out of date: {path.relative_to(ROOT)}", file=sys.stderr)
-        return 1 if different else 0
-    for path in different:
-        if path in wanted:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(wanted[path])
-        else:
-            path.unlink()
-    print(f"{len(wanted)} files, {len(different)} changed")
-    return 0
+    yield from case_pool.texts_of(ROOT, [(s.case, parts_of(w, s)) for w, s in found])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(case_pool.main(ROOT, __doc__, files))

@@ -1,5 +1,6 @@
 """Every task of every domain is free of its author's mistakes; the big pools are varied."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,16 @@ from envfarm_cli.authoring.lint import lint
 from envfarm_cli.authoring.task_shares import shares
 from envfarm_cli.authoring.task_text import read_task, similar_pairs
 from envfarm_cli.domain_files import find_tasks
+from tests.support.pools import POOLS
 
 DOMAINS = Path(__file__).parents[2] / "domains"
 ALL = [read_task(files) for files in find_tasks(DOMAINS)]
 FACTS = facts_of(DOMAINS, {task.domain for task in ALL})
-HANDS_ON = {"escalate", "hand_over", "refer_for_review"}
-"""Writing tools that only hand a matter on."""
-POOLS = ["fieldservice", "hotel", "subscriptions"]
-"""Domains of full size, whose wording and traps are written by hand."""
+HANDS_ON = ("escalate", "hand_over", "refer_for_review")
+"""How tools begin that only hand a matter on."""
+FULL_SIZE = [*POOLS["train"], *POOLS["eval"]]
+CREATE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
+ROW = re.compile(r"^ +\(", re.MULTILINE)
 
 
 def test_no_task_has_a_mistake_that_shows_in_its_files():
@@ -24,24 +27,45 @@ def test_no_task_has_a_mistake_that_shows_in_its_files():
     assert errors == []
 
 
-@pytest.mark.parametrize("domain", POOLS)
+@pytest.mark.parametrize("domain", FULL_SIZE)
 def test_a_pool_has_no_warnings_either(domain: str):
     assert lint([task for task in ALL if task.domain == domain], FACTS) == []
 
 
-@pytest.mark.parametrize("domain", POOLS)
+@pytest.mark.parametrize("domain", FULL_SIZE)
 def test_openings_of_a_pool_are_not_alike(domain: str):
     tasks = [task for task in ALL if task.domain == domain]
     assert similar_pairs(tasks, 0.6) == []
 
 
-@pytest.mark.parametrize("domain", POOLS)
+@pytest.mark.parametrize("domain", FULL_SIZE)
 def test_a_pool_is_spread_over_workflows_skeletons_and_ends(domain: str):
     tasks = [task for task in ALL if task.domain == domain]
     counted = shares(tasks, FACTS)
     assert counted.tasks >= 80
     assert max(counted.workflows.values()) * 12 <= counted.tasks
     assert max(counted.skeletons.values()) <= 8
-    writes = FACTS[domain].writing - HANDS_ON
+    writes = {tool for tool in FACTS[domain].writing if not tool.startswith(HANDS_ON)}
     restrained = sum(not set(task.skeleton) & writes for task in tasks)
     assert 0.15 <= restrained / counted.tasks <= 0.2
+
+
+@pytest.mark.parametrize("domain", FULL_SIZE)
+def test_a_world_of_full_size_has_tables_rows_tools_and_a_policy(domain: str):
+    world = DOMAINS / domain / "world"
+    tables = CREATE.findall((world / "schema.sql").read_text())
+    assert 10 <= len(tables) <= 20
+    assert 300 <= len(ROW.findall((world / "seed.sql").read_text())) <= 5_000
+    assert 12 <= len(FACTS[domain].tools) <= 25
+    assert 600 <= len((world / "policy.md").read_text().split()) <= 2_400
+    assert len({task.workflow for task in ALL if task.domain == domain}) >= 10
+
+
+@pytest.mark.parametrize("split", POOLS)
+def test_a_pool_has_no_workflow_too_many_and_few_rubrics(split: str):
+    tasks = [task for task in ALL if task.domain in POOLS[split]]
+    counted = shares(tasks, FACTS)
+    assert max(counted.workflows.values()) * 12 <= counted.tasks
+    assert 0.05 <= counted.check_kinds["rubric"] / counted.tasks <= 0.08
+    alike = similar_pairs(tasks, 0.6)
+    assert alike == []
