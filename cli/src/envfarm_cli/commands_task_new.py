@@ -104,6 +104,6 @@ def _files(domains: Path, domain: str, task: str, like: str) -> dict[Path, str]:
     if like:
         return new_files.copied_task(domains, task, find_task(domains, like))
     if (domains / domain / "world" / "world.yaml").exists():
-        tools = load_world(domains / domain / "world").tools
+        tools = load_world(domains / domain / "world").offered
         return new_files.next_task(domains, task, tools)
     return new_files.first_domain(domains, task)

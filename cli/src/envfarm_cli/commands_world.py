@@ -119,7 +119,7 @@ def pin(
 async def _pins(world: World, settings: Settings, apart: StateDir) -> str:
     room = ServerRoom(apart.path / "servers", settings.account_numbers(), settings.server_starts)
     try:
-        source = backend.choose(settings, server_pins.CONNECTIONS)
+        source = backend.choose(settings, server_pins.CONNECTIONS, gives_dsns=True)
         return pins_text(await server_pins.ask(world, room, source))
     finally:
         room.close()

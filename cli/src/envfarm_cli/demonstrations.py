@@ -64,7 +64,7 @@ def domain_text(domains: Path, domain: str, plans: dict[str, dict[str, Any]]) ->
     world = load_world(domains / domain / "world")
     tools = [
         ToolLine(name=tool.name, description=tool.description, input_schema_json=tool.schema_json)
-        for tool in world.tools.values()
+        for tool in world.offered.values()
     ]
     first, *others = (text for text, is_mark in FORMATS[CHAT_FORMAT].tools(tools) if not is_mark)
     pieces = [f"system\n{world.policy.strip()}{first}", *others, "assistant\n", "user\n"]

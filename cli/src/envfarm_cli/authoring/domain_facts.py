@@ -16,10 +16,13 @@ class DomainFacts:
     policy: str
     rows: str
     """The SQL that makes schema and rows."""
+    foreign: frozenset[str] = frozenset()
+    """Tools of mounted servers, which all count as writes."""
 
     @property
     def writing(self) -> set[str]:
-        return {tool.name for tool in self.tools.values() if tool.access is Access.WRITE}
+        own = {tool.name for tool in self.tools.values() if tool.access is Access.WRITE}
+        return own | self.foreign
 
 
 def facts_of(domains: Path, names: Iterable[str]) -> dict[str, DomainFacts]:
@@ -31,5 +34,5 @@ def facts_of(domains: Path, names: Iterable[str]) -> dict[str, DomainFacts]:
         if (folder / "world.yaml").exists():
             world = load_world(folder)
             rows = world.schema_file.read_text() + world.seed_file.read_text()
-            found[name] = DomainFacts(world.tools, world.policy, rows)
+            found[name] = DomainFacts(world.tools, world.policy, rows, frozenset(world.foreign))
     return found

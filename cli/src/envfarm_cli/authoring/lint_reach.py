@@ -66,9 +66,12 @@ def calls_fit(task: TaskText, facts: DomainFacts) -> Iterator[Finding]:
     """Every declared call names a tool and gives it arguments that it takes."""
     for place, call in _calls(task):
         name = str(call.get("tool"))
+        if name in facts.foreign:
+            # Its server alone knows what it takes.
+            continue
         tool = facts.tools.get(name)
         if tool is None:
-            known = ", ".join(facts.tools)
+            known = ", ".join([*facts.tools, *facts.foreign])
             message = f"{place}: the world has no tool {name!r}; it has {known}"
             yield Finding(task.task_id, "error", "unknown_tool", message)
             continue

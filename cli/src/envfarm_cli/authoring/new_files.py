@@ -1,10 +1,13 @@
 """The files that `envfarm tasks new` writes: a whole small domain, or one task more."""
 
+import json
 import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+from env_server.server_file import ForeignTool
 from env_server.toolkit import Access, Tool
 from envfarm_cli.authoring.typed_arguments import signature
 from envfarm_cli.domain_files import TaskFiles
@@ -35,12 +38,14 @@ def first_domain(domains: Path, task_id: str) -> dict[Path, str]:
     return found | _task(domains, domain, slug, "first_", {})
 
 
-def next_task(domains: Path, task_id: str, tools: Mapping[str, Tool]) -> dict[Path, str]:
+def next_task(
+    domains: Path, task_id: str, tools: Mapping[str, Tool | ForeignTool]
+) -> dict[Path, str]:
     """Three files with gaps, and the world's tools to choose from."""
     domain, slug = split_id(task_id)
     shown = [
         f"#   {'reads ' if tool.access is Access.READ else 'writes'} "
-        + signature(tool.name, tool.arguments.model_json_schema())
+        + signature(tool.name, _arguments(tool))
         for tool in tools.values()
     ]
     reading = [tool.name for tool in tools.values() if tool.access is Access.READ]
@@ -51,6 +56,13 @@ def next_task(domains: Path, task_id: str, tools: Mapping[str, Tool]) -> dict[Pa
         "writing_tool": next(iter(writing + reading)),
     }
     return _task(domains, domain, slug, "", words)
+
+
+def _arguments(tool: Tool | ForeignTool) -> dict[str, Any]:
+    """JSON Schema; of our own tools in the order in which they are declared."""
+    if isinstance(tool, ForeignTool):
+        return json.loads(tool.schema_json)
+    return tool.arguments.model_json_schema()
 
 
 def copied_task(domains: Path, task_id: str, like: TaskFiles) -> dict[Path, str]:

@@ -65,7 +65,11 @@ async def serve(settings: Settings) -> None:
     app.router.routes.append(Route(mcp.PATH, endpoint=door))
     supervision = Supervision(
         settings,
-        backend.choose(settings, connections_needed(settings, catalog)),
+        backend.choose(
+            settings,
+            connections_needed(settings, catalog),
+            gives_dsns=any(item.dsn_connections for item in catalog.worlds.values()),
+        ),
         episodes,
         instruments,
     )

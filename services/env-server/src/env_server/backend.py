@@ -31,12 +31,14 @@ class EmbeddedBackend:
         max_connections: int,
         wheels: bool,
         user: str,
+        is_shared: bool = False,
     ):
         self._binary = binaries.find_postgres(wheels=wheels)
         self._state_dir = state_dir
         self._memory_dir = memory_dir
         self._max_connections = max_connections
         self._user = user
+        self._is_shared = is_shared
         self._running: EmbeddedPostgres | None = None
 
     async def start(self) -> str:
@@ -47,6 +49,7 @@ class EmbeddedBackend:
             memory_dir=self._memory_dir,
             max_connections=self._max_connections,
             user=self._user,
+            is_shared=self._is_shared,
         )
         return self._running.conninfo
 
@@ -69,8 +72,9 @@ class ServerBackend:
         return None
 
 
-def choose(settings: Settings, connections: int) -> Backend:
-    """The back end of the settings; `connections` is what the episodes need at most."""
+def choose(settings: Settings, connections: int, *, gives_dsns: bool = False) -> Backend:
+    """The back end of the settings; `connections` is what the episodes need at most, `gives_dsns`
+    says that servers of worlds connect to it, too."""
     if settings.backend == "server":
         assert settings.dsn is not None
         return ServerBackend(settings.dsn.get_secret_value())
@@ -88,4 +92,5 @@ def choose(settings: Settings, connections: int) -> Backend:
         max_connections=connections,
         wheels=settings.wheels,
         user=settings.postgres_user,
+        is_shared=gives_dsns and settings.account_numbers() is not None,
     )

@@ -58,9 +58,9 @@ def read_seed(folder: Path, limits: FileLimits) -> dict[str, bytes]:
     return found
 
 
-def state_hash(tables: Mapping[str, str], files: TableRows | None) -> str:
-    """Of a state with these table hashes and, where the world has them, these files."""
-    return content_hash({**tables, TABLE.name: files.hash} if files else dict(tables))
+def state_hash(tables: Mapping[str, str], *apart: TableRows | None) -> str:
+    """Of a state with these table hashes and, where there are any, tables of no database."""
+    return content_hash({**tables, **{rows.table.name: rows.hash for rows in apart if rows}})
 
 
 def joined(found: Evidence, initial_hash: str, initial: TableRows, final: TableRows) -> Evidence:

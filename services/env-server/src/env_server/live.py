@@ -16,7 +16,7 @@ from env_server import episode_files
 from env_server.episode import End, Episode
 from env_server.episode_files import EpisodeFiles, joined
 from env_server.evidence import Evidence, TableRows
-from env_server.mounted_servers import EFFECTS, MountedServers, effects_rows
+from env_server.mounted_servers import EFFECTS, MountedServers
 from env_server.slot import Slot
 from env_server.tool_call import Observation
 from env_server.world import Task
@@ -55,16 +55,22 @@ class LiveEpisode:
     def episode_id(self) -> str:
         return self.episode.episode_id
 
+    @property
+    def initial_state_hash(self) -> str:
+        """Of everything that will be evidence, as the episode began."""
+        told = self.servers.initial_effects if self.servers else None
+        return self.slot.template.hash_with(told)
+
     async def with_the_rest(self, found: Evidence) -> Evidence:
         """The evidence of the database with that of files and servers, where there are any;
         EvidenceError when the files are not what the calls wrote."""
-        start = self.slot.template.initial_state_hash
+        start = self.initial_state_hash
         initial = self.task.world.initial_files
         if self.files and initial:
             final = await asyncio.to_thread(self.files.collect)
             found = joined(found, start, initial, final)
-        if self.task.world.tells_effects and self.servers and self.servers.effects:
-            found = joined(found, start, effects_rows({}), self.servers.effects)
+        if self.servers and self.servers.initial_effects and self.servers.effects:
+            found = joined(found, start, self.servers.initial_effects, self.servers.effects)
         return found
 
     async def rows_apart(self, name: str) -> TableRows | None:

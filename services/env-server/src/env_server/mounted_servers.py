@@ -28,6 +28,7 @@ from env_server.world import World
 log = logging.get(__name__)
 
 TEARDOWN_SECONDS = 2.0
+START_EFFECTS_SECONDS = 30.0
 _COLUMNS = ("server", "effects")
 EFFECTS = Table("server_effects", _COLUMNS, ("server",), frozenset({"server"}), _COLUMNS)
 """What servers say at the seal, as evidence and the grader know it; no world may have such a table."""
@@ -50,9 +51,11 @@ class _Mounted:
         self.place = place
 
     async def close(self) -> None:
+        """A second time is fine."""
+        place, self.place = self.place, None
         await self.link.close()
-        if self.place:
-            await asyncio.to_thread(self.place.release)
+        if place:
+            await asyncio.to_thread(place.release)
 
 
 class MountedServers:
@@ -67,8 +70,10 @@ class MountedServers:
         self._restarts: dict[str, int] = {}
         self._busy = ""
         self._closing: asyncio.Task[None] | None = None
+        self.initial_effects: TableRows | None = None
+        """What servers told before the first call; None where none of the world's tells anything."""
         self.effects: TableRows | None = None
-        """Since `finish`."""
+        """The same since `finish`."""
 
     @classmethod
     async def start(
@@ -80,6 +85,8 @@ class MountedServers:
         try:
             for name in world.servers:
                 await mounted._start(name)
+            if world.tells_effects:
+                mounted.initial_effects = await mounted._ask_effects(START_EFFECTS_SECONDS)
         except BaseException:
             await mounted.close()
             raise
@@ -117,6 +124,10 @@ class MountedServers:
     async def finish(self, deadline: float) -> None:
         """Ask for the effects of those that tell them, then end all; ForeignServerError when one
         does not say. Nothing of the episode changes after this."""
+        self.effects = await self._ask_effects(deadline)
+        await self.close()
+
+    async def _ask_effects(self, deadline: float) -> TableRows:
         found: dict[str, Any] = {}
         for name, spec in self._world.servers.items():
             if tool := spec.lifecycle.effects:
@@ -128,8 +139,7 @@ class MountedServers:
                     raise ForeignServerError(
                         f"server {name}: {tool} did not tell its effects as JSON in time"
                     ) from error
-        self.effects = effects_rows(found)
-        await self.close()
+        return effects_rows(found)
 
     async def close(self) -> None:
         """End every server with everything that it started; a second time is fine."""
@@ -245,9 +255,12 @@ async def list_tools(world: World, room: ServerRoom, dsn: str) -> Mapping[str, l
         try:
             async with asyncio.timeout(spec.start_seconds):
                 listed = await mounted.link.open()
-        except TimeoutError as error:
+        except (TimeoutError, ForeignServerError) as error:
+            await mounted.close()
+            late = f"server {name} was not ready within {spec.start_seconds:g} s"
+            told = error.message if isinstance(error, ForeignServerError) else late
             raise ForeignServerError(
-                f"server {name} was not ready within {spec.start_seconds:g} s"
+                ": ".join(filter(None, (told, mounted.link.last_words())))
             ) from error
         finally:
             await mounted.close()

@@ -56,8 +56,12 @@ class EmbeddedPostgres:
         memory_dir: Path | None,
         max_connections: int,
         user: str,
+        is_shared: bool = False,
     ) -> "EmbeddedPostgres":
-        """Sweep, initdb, start; ConfigError or DatabaseError with Postgres's own last words."""
+        """Sweep, initdb, start; ConfigError or DatabaseError with Postgres's own last words.
+
+        `is_shared` lets other accounts reach the socket, where a password still stands before them.
+        """
         state_dir.mkdir(parents=True, exist_ok=True)
         base = choose_base(state_dir, memory_dir)
         drop_to = _account(user) if os.geteuid() == 0 else None
@@ -65,11 +69,15 @@ class EmbeddedPostgres:
             sweep_segments(drop_to[0] if drop_to else os.geteuid())
         folder, lock = _claim(base, drop_to)
         process = None
+        if is_shared:
+            folder.chmod(0o711)
+            (folder / "socket").chmod(0o711)
         try:
             binary = _reachable(binary, folder) if drop_to else binary
             password = secrets.token_urlsafe(24)
             await _initdb(binary, folder, password, drop_to)
-            process = await _spawn(binary, folder, max_connections, drop_to)
+            access = "0777" if is_shared else "0700"
+            process = await _spawn(binary, folder, max_connections, drop_to, access)
             conninfo = make_conninfo(
                 host=str(folder / "socket"),
                 user=SUPERUSER,
@@ -346,12 +354,16 @@ def tuning() -> dict[str, object]:
 
 
 async def _spawn(
-    binary: Binary, folder: Path, max_connections: int, account: tuple[int, int] | None
+    binary: Binary,
+    folder: Path,
+    max_connections: int,
+    account: tuple[int, int] | None,
+    access: str,
 ) -> asyncio.subprocess.Process:
     options = {
         "listen_addresses": "",
         "unix_socket_directories": folder / "socket",
-        "unix_socket_permissions": "0700",
+        "unix_socket_permissions": access,
         "max_connections": max_connections,
         "shared_buffers": "64MB",
         **tuning(),

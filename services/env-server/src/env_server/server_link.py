@@ -102,6 +102,10 @@ class ServerLink:
         if self._holding:
             await cancel_all([self._holding])
 
+    def last_words(self) -> str:
+        """Of its process; empty where there is none."""
+        return self._process.last_words() if self._process else ""
+
     async def unless_ended(self, work: Awaitable[T]) -> T:
         """What `work` answers; ForeignServerError when the server ends before."""
         task = asyncio.ensure_future(work)

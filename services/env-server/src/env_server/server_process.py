@@ -2,7 +2,9 @@
 limits that the kernel enforces and an environment that holds nothing of ours; ended for certain.
 
 The official client's own stdio transport starts a process, too, but neither tells its id nor limits it,
-and is patient when it ends one.
+and is patient when it ends one. And nothing may fork once gRPC runs: handlers that it has for a fork
+crash the child before it is another program. subprocess.Popen uses vfork, which calls none; the event
+loop's own way of starting a process does fork.
 """
 
 import asyncio
@@ -10,6 +12,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -42,14 +45,17 @@ MEBI = 1 << 20
 class ServerProcess:
     """Made by `start`. `ended` is done, with a reason, once the process has gone or broke the protocol."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process, place: Place):
+    def __init__(self, name: str, process: "subprocess.Popen[bytes]", place: Place):
         self._name = name
         self._process = process
         self._place = place
+        self._output = asyncio.StreamReader(limit=MAX_LINE)
+        self._complaints = asyncio.StreamReader(limit=MAX_LINE)
+        self._pipes: list[asyncio.BaseTransport] = []
         self._said: deque[str] = deque(maxlen=KEPT_LINES)
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._watch = _ExitWatch(process.pid, self._exited)
-        self._listening = asyncio.create_task(self._listen())
+        self._watch = _ExitWatch(process, self._exited)
+        self._listening: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
@@ -66,25 +72,42 @@ class ServerProcess:
                 hint="give its path, or a virtual environment that has it",
             )
         try:
-            process = await asyncio.create_subprocess_exec(
-                *child_command(
+            process = subprocess.Popen(
+                child_command(
                     _limited([program, *spec.command[1:]], spec, has_account=bool(place.account)),
                     death=signal.SIGKILL,
                     account=place.ids,
                 ),
                 cwd=folder if folder.is_dir() else place.folder,
                 env=environment,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                limit=MAX_LINE,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 start_new_session=True,
             )
         except OSError as error:
             raise ForeignServerError(
                 f"server {name} cannot be started: {error.strerror}"
             ) from error
-        return cls(name, process, place)
+        started = cls(name, process, place)
+        await started._connect()
+        return started
+
+    async def _connect(self) -> None:
+        """The process's pipes as streams of the event loop."""
+        loop = asyncio.get_running_loop()
+        for stream, pipe in (
+            (self._output, self._process.stdout),
+            (self._complaints, self._process.stderr),
+        ):
+            reading = asyncio.StreamReaderProtocol(stream)
+            transport, _ = await loop.connect_read_pipe(lambda made=reading: made, pipe)
+            self._pipes.append(transport)
+        writing = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+        transport, _ = await loop.connect_write_pipe(lambda: writing, self._process.stdin)
+        self._pipes.append(transport)
+        self._input = asyncio.StreamWriter(transport, writing, None, loop)
+        self._listening = asyncio.create_task(self._listen())
 
     def transport(self) -> Transport:
         """What the official client talks through."""
@@ -92,19 +115,28 @@ class ServerProcess:
 
     async def kill(self) -> None:
         """End it with everything that it started, at once; a second time is fine."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        # Once it is buried its number may be another's; what it left is found by its place.
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         await asyncio.to_thread(self._place.end)
         # Its last words are still in the pipe.
-        await asyncio.wait({self._listening}, timeout=LAST_WORDS_SECONDS)
-        await cancel_all([self._listening])
+        if self._listening:
+            await asyncio.wait({self._listening}, timeout=LAST_WORDS_SECONDS)
+            await cancel_all([self._listening])
+        for pipe in self._pipes:
+            pipe.close()
         self._watch.cancel()
         if not self.ended.done():
             self.ended.set_result(f"server {self._name} was ended")
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), END_SECONDS)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(self._process.wait, END_SECONDS)
         if self._said:
             log.info("a server's last words", server=self._name, stderr="\n".join(self._said))
+
+    def last_words(self) -> str:
+        """What it said last on stderr; for whoever writes a world, never for an agent."""
+        return self._said[-1] if self._said else ""
 
     def broke(self, how: str) -> None:
         """The server cannot be talked with any more."""
@@ -113,17 +145,15 @@ class ServerProcess:
 
     async def read(self) -> bytes:
         """The next line; empty at the end."""
-        assert self._process.stdout
         try:
-            return await self._process.stdout.readline()
+            return await self._output.readline()
         except ValueError:
             self.broke(f"sent a message of more than {MAX_LINE >> 20} MiB")
             return b""
 
     async def write(self, line: bytes) -> None:
-        assert self._process.stdin
-        self._process.stdin.write(line)
-        await self._process.stdin.drain()
+        self._input.write(line)
+        await self._input.drain()
 
     def note(self, line: bytes) -> None:
         """Keep a line that is no message."""
@@ -133,10 +163,9 @@ class ServerProcess:
         self.broke(f"ended by itself{how}")
 
     async def _listen(self) -> None:
-        assert self._process.stderr
         while True:
             try:
-                line = await self._process.stderr.readline()
+                line = await self._complaints.readline()
             except ValueError:
                 continue
             if not line:
@@ -234,16 +263,12 @@ def _limited(argv: list[str], spec: ServerFile, *, has_account: bool) -> list[st
 class _ExitWatch:
     """Tells `exited` how the process ended, even where a child of it keeps its pipes open."""
 
-    def __init__(self, pid: int, exited: Callable[[str], None]):
+    def __init__(self, process: "subprocess.Popen[bytes]", exited: Callable[[str], None]):
         self._loop = asyncio.get_running_loop()
-        self._handle = -1
+        self._process = process
         self._exited = exited
-        try:
-            self._handle = os.pidfd_open(pid)
-        except ProcessLookupError:
-            self._loop.call_soon(exited, "")
-        else:
-            self._loop.add_reader(self._handle, self._told)
+        self._handle = os.pidfd_open(process.pid)
+        self._loop.add_reader(self._handle, self._told)
 
     def cancel(self) -> None:
         if self._handle >= 0:
@@ -252,12 +277,7 @@ class _ExitWatch:
             self._handle = -1
 
     def _told(self) -> None:
-        how = ""
-        # The loop's own handler may have buried it already.
-        with contextlib.suppress(ChildProcessError):
-            flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            if found := os.waitid(os.P_PIDFD, self._handle, flags):
-                word = "status" if found.si_code == os.CLD_EXITED else "signal"
-                how = f" with {word} {found.si_status}"
-        self.cancel()
-        self._exited(how)
+        code = self._process.poll()
+        if code is not None:
+            self.cancel()
+            self._exited(f" with signal {-code}" if code < 0 else f" with status {code}")

@@ -12,7 +12,7 @@ from psycopg import AsyncConnection, sql
 from env_server import baseline, episode_files, evidence, journal, mounted_servers
 from env_server.baseline import Baseline
 from env_server.connection import connect
-from env_server.evidence import Snapshot, Table
+from env_server.evidence import Snapshot, Table, TableRows
 from env_server.world import World
 
 AGENT_GROUP = "world_agent"
@@ -40,11 +40,13 @@ class Template:
 
     @property
     def initial_state_hash(self) -> str:
-        """Of the database and, where the world has them, files and what servers tell."""
+        """Of the database and, where the world has them, the files."""
+        return self.hash_with(None)
+
+    def hash_with(self, apart: TableRows | None) -> str:
+        """The same with one more table, such as what servers tell when an episode opens."""
         hashes = {name: rows.hash for name, rows in self.initial.tables.items()}
-        if self.world.tells_effects:
-            hashes[mounted_servers.EFFECTS.name] = mounted_servers.effects_rows({}).hash
-        return episode_files.state_hash(hashes, self.world.initial_files)
+        return episode_files.state_hash(hashes, self.world.initial_files, apart)
 
     def query(self, key: Any, make: Callable[[], sql.Composed]) -> bytes:
         """The text of `make()`, remembered under `key`."""

@@ -57,7 +57,7 @@ def episode_message(live: LiveEpisode, mcp_url: str, grpc_address: str) -> episo
     return episode_pb2.Episode(
         episode_id=live.episode_id,
         task=task_message(live.task),
-        initial_state_hash=live.slot.template.initial_state_hash,
+        initial_state_hash=live.initial_state_hash,
         agent_token=live.token,
         mcp_url=mcp_url,
         env_server=grpc_address,

@@ -1,0 +1,1 @@
+INSERT INTO entries VALUES (1, 10.50, 'opening');

@@ -1,0 +1,1 @@
+"""All tools come from the server."""
