@@ -1,11 +1,14 @@
 """The services that a campaign drives: a running stack's, or those of a private stack."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
+import httpx
+import redis
 from envfarm.v1 import (
     env_service_pb2,
     env_service_pb2_grpc,
@@ -16,7 +19,7 @@ from envfarm.v1 import (
 
 from envfarm_cli import interrupts, service_specs, state_dir
 from envfarm_cli.children import Child, ChildSet, died
-from envfarm_cli.failure import BadInput, ChildFailed, NotRunning
+from envfarm_cli.failure import BadInput, ChildFailed, NotRunning, as_failure
 from envfarm_cli.gateway_client import CALL_SECONDS, GatewayClient
 from envfarm_cli.launching import HERE, Launch
 from envfarm_cli.learner_config import Overrides, merge, write_config
@@ -26,6 +29,9 @@ from envfarm_cli.stack import Stack
 from envfarm_cli.state_dir import StackState, StateDir
 
 ANNOUNCE_SECONDS = 300
+DEATH_SECONDS = 2.0
+"""Within this a process that ended is known to have ended."""
+UNANSWERED = (grpc.RpcError, httpx.HTTPError, redis.ConnectionError, ConnectionError)
 
 
 @dataclass(kw_only=True)
@@ -146,7 +152,11 @@ def running_farm(state: StateDir) -> Iterator[Farm]:
         if later.phase == state_dir.DEGRADED:
             raise ChildFailed(later.message, hint=later.hint)
 
-    with GatewayClient(gateway.grpc, state.secrets()["gateway_infra"]) as client, ChildSet() as own:
+    with (
+        naming_the_dead(check),
+        GatewayClient(gateway.grpc, state.secrets()["gateway_infra"]) as client,
+        ChildSet() as own,
+    ):
         yield Farm(
             gateway=client,
             gateway_address=gateway.grpc,
@@ -163,6 +173,25 @@ def running_farm(state: StateDir) -> Iterator[Farm]:
 
 
 @contextmanager
+def naming_the_dead(check: Callable[[], None], seconds: float = DEATH_SECONDS) -> Iterator[None]:
+    """Where a call got no answer because a process had ended, ChildFailed that names the process.
+
+    `check` raises it; without this whoever hears the silence first would only say that.
+    """
+    try:
+        yield
+    except UNANSWERED as error:
+        deadline = time.monotonic() + seconds
+        while isinstance(as_failure(error), NotRunning) and time.monotonic() < deadline:
+            try:
+                check()
+            except ChildFailed as death:
+                raise death from error
+            time.sleep(0.05)
+        raise
+
+
+@contextmanager
 def own_stack(
     state: StateDir, options: StackOptions, say: Callable[[str], None]
 ) -> Iterator[Stack]:
@@ -172,7 +201,7 @@ def own_stack(
     try:
         for name in state.sweep():
             say(f"{name}: was left over by a run that had been killed; stopped")
-        with Stack(state, options, say) as stack:
+        with Stack(state, options, say) as stack, naming_the_dead(stack.fail_when_one_died):
             yield stack
     finally:
         with interrupts.final():
