@@ -74,7 +74,7 @@ def id_hash(task_id: str) -> str:
 @cache
 def _known() -> Benchmarks:
     found = Benchmarks({}, {}, {})
-    for path in sorted(files(__package__).joinpath("benchmark_lists").iterdir(), key=str):
+    for path in sorted(files("envfarm_numbers.benchmark_lists").iterdir(), key=str):
         if path.name.endswith(".json"):
             listed = json.loads(path.read_bytes())
             name = listed["name"]
