@@ -32,7 +32,7 @@ SQL;                        run a statement; it may go over several lines
 \\diff                       what has changed since the episode was opened
 \\agent, \\owner              go on with the rights of the agent, or with all of them
 \\mcp                        address and token of the MCP endpoint, for another client
-\\psql                       go on in psql; \\q there comes back here
+\\psql                       go on in psql; \\q there comes back here. Without psql: how to connect
 \\fresh                      throw the episode away and take a fresh one
 \\q                          leave"""
 
@@ -158,7 +158,9 @@ class WorldShell:
         program = find_postgres().path.with_name("psql")
         found = program if program.exists() else shutil.which("psql", path=settings.search_path())
         if not found:
-            raise BadInput("there is no psql on this machine", hint="write SQL here instead")
+            self.out.say("there is no psql on this machine; any other client can connect with")
+            self.out.say(plain(self._sql.conninfo))
+            return
         facts = {name: str(v) for name, v in conninfo_to_dict(self._sql.conninfo).items()}
         # In a file, as a command line can be read by everybody on the machine.
         with tempfile.NamedTemporaryFile("w", prefix="envfarm-pgpass-") as file:
