@@ -255,17 +255,20 @@ def _inbounds(
             lot_id = ids[_named("lot", which)]
             company.add("inbound_lines", number, lot_id.partition("/")[0], announced, *booked, lot_id)  # fmt: skip
             _received(company, ids, lot_id, sum(booked), number, arrived)
-    booked_lots = {row[5] for row in company.rows["inbound_lines"]}
-    lots = [ids[name] for name in ids if re.fullmatch(r"lot\d*", name)]
-    rest = {lot.partition("/")[0]: lot for lot in reversed(lots) if lot not in booked_lots}
-    if rest:
-        number, arrived = f"IB-{4003 + 4 * place}", date(2026, 6, 1) + timedelta(days=rng.randint(0, 28))  # fmt: skip
+    booked = {row[5] for row in company.rows["inbound_lines"]}
+    rest = [ids[name] for name in ids if re.fullmatch(r"lot\d*", name) and ids[name] not in booked]
+    for number in range(4003 + 4 * place, 4000 + 4 * place, -1):
+        if not rest:
+            break
+        arrived = date(2026, 6, 1) + timedelta(days=rng.randint(0, 28))
         supplier = rng.choice(company.words["suppliers"])
-        company.add("inbounds", number, ids["merchant"], supplier, arrived, "closed", "")
-        for sku_id, lot_id in sorted(rest.items()):
+        company.add("inbounds", f"IB-{number}", ids["merchant"], supplier, arrived, "closed", "")
+        # One line for each article, so that a second lot of it came with another inbound.
+        for sku_id, lot_id in sorted({lot.partition("/")[0]: lot for lot in rest}.items()):
             good = _on_hand(company, lot_id) + rng.randint(24, 90)
-            company.add("inbound_lines", number, sku_id, good, good, 0, lot_id)
-            _received(company, ids, lot_id, good, number, arrived)
+            company.add("inbound_lines", f"IB-{number}", sku_id, good, good, 0, lot_id)
+            _received(company, ids, lot_id, good, f"IB-{number}", arrived)
+            rest.remove(lot_id)
 
 
 def _received(

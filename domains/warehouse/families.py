@@ -213,7 +213,7 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
     )
     checks += case_pool.others_untouched(story, records)
     if not writes:
-        tables = ["bin_stock", "outbounds", "quarantine_cases", "stock_adjustments", "merchant_postings"]  # fmt: skip
+        tables = ["bin_stock", "outbounds", "quarantine_cases", "count_sheets", "stock_adjustments", "merchant_postings"]  # fmt: skip
         checks.append(case_pool.nothing_happened(tables))
     return checks
 

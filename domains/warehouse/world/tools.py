@@ -342,8 +342,8 @@ async def _put(call: Call, bin_id: str, lot_id: str, pieces: int) -> None:
 
 async def _take(call: Call, bin_id: str, lot_id: str, pieces: int) -> None:
     query = "SELECT on_hand - held AS free FROM bin_stock WHERE bin_id = %s AND lot_id = %s"
-    rows = await _all(call, query, bin_id, lot_id)
-    if not 0 < pieces <= (free := rows[0]["free"] if rows else 0):
+    free = sum(row["free"] for row in await _all(call, query, bin_id, lot_id))
+    if not 0 < pieces <= free:
         raise Refused(f"{free} pieces of {lot_id} are free in {bin_id}: {pieces} cannot leave.")
     await _count(call, bin_id, lot_id, "on_hand", -pieces)
 
