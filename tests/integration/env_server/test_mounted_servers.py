@@ -175,6 +175,7 @@ async def test_a_server_without_state_is_started_again_once_between_calls(client
 
 
 async def test_nothing_of_a_server_outlives_its_episode(folder: Path, client: EnvClient):
+    wait_until(lambda: not pids_of_servers(folder), "the end of those of earlier tests")
     episode = await client.open(TASK)
     assert not (await client.call(episode, "misbehave", how="daemon")).is_error
     environment = await show(client, episode, "environment")
