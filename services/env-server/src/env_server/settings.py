@@ -60,9 +60,10 @@ class Settings(ServiceSettings):
     call_deadline_seconds: float = Field(10.0, gt=0)
     """Longest tool call; then it is cancelled and rolled back."""
 
-    server_accounts: str = Field("61200-64999", pattern=r"^(\d+-\d+)?$")
-    """As root: numbers of accounts, one for each running server of a world; nobody else may use them.
-    Empty runs servers as root."""
+    server_accounts: str = Field("60706-61183", pattern=r"^(\d+-\d+)?$")
+    """As root: numbers of accounts, one for each running server of a world; nobody else may use them,
+    since whatever runs under one is ended. Those from 61184 on are systemd's for services. Empty runs
+    servers as root."""
     server_starts: int = Field(2, ge=1)
     """Servers of worlds that start at a time."""
 
