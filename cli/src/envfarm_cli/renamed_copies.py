@@ -85,16 +85,16 @@ def write_renamed_copies(
     """
     renaming = Renaming(Tokenizer.from_file(str(tokenizer)), names)
     rng = random.Random(seed)
-    written = 0
+    rollouts = [rollout for path in record_files(records) for rollout in read_rollouts(path)]
+    # Records stand in the order in which attempts ended, which no seed decides.
+    rollouts.sort(key=lambda rollout: rollout.rollout_id)
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("wb") as file:
-        for path in record_files(records):
-            for rollout in read_rollouts(path):
-                for number in range(1, copies + 1):
-                    copy = _copy(rollout, renaming, rng, number).SerializeToString()
-                    file.write(HEAD.pack(ROLLOUT, len(copy)) + copy)
-                    written += 1
-    return written
+        for rollout in rollouts:
+            for number in range(1, copies + 1):
+                copy = _copy(rollout, renaming, rng, number).SerializeToString()
+                file.write(HEAD.pack(ROLLOUT, len(copy)) + copy)
+    return len(rollouts) * copies
 
 
 def _token(tokenizer: Tokenizer, letter: str) -> int:

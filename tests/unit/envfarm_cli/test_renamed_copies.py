@@ -65,31 +65,46 @@ def test_a_name_is_the_same_other_name_at_a_beginning_and_after_a_space():
     assert seen == {"Lea", "Otto", "Max"}
 
 
-def test_copies_keep_mask_and_verdict_and_have_ids_of_their_own(tmp_path: Path):
-    rollout = group_pb2.Rollout(rollout_id="r1")
-    rollout.trajectory.rollout_id = "r1"
-    rollout.trajectory.token_ids.extend(ids(TEXT))
-    rollout.trajectory.loss_mask = b"\x01" * len(ids(TEXT))
+def recorded(rollout_id: str, text: str) -> group_pb2.Rollout:
+    rollout = group_pb2.Rollout(rollout_id=rollout_id)
+    rollout.trajectory.rollout_id = rollout_id
+    rollout.trajectory.token_ids.extend(ids(text))
+    rollout.trajectory.loss_mask = b"\x01" * len(ids(text))
     rollout.trajectory.final_reply = "J412"
     rollout.verdict.reward = 1.0
-    data = rollout.SerializeToString()
-    (tmp_path / "job").mkdir()
-    (tmp_path / "job" / "records.bin").write_bytes(HEAD.pack(ROLLOUT, len(data)) + data)
-    TOKENIZER.save(str(tmp_path / "tokenizer.json"))
-    out = tmp_path / "copies" / "records.bin"
-    assert (
-        write_renamed_copies(
-            tmp_path / "job", out, tmp_path / "tokenizer.json", names=(), copies=3, seed=1
-        )
-        == 3
-    )
+    return rollout
+
+
+def copies_of(folder: Path, rollouts: list[group_pb2.Rollout]) -> list[group_pb2.Rollout]:
+    """Three copies of each, with seed 1."""
+    (folder / "job").mkdir(parents=True)
+    with (folder / "job" / "records.bin").open("wb") as file:
+        for rollout in rollouts:
+            data = rollout.SerializeToString()
+            file.write(HEAD.pack(ROLLOUT, len(data)) + data)
+    tokenizer, out = folder / "tokenizer.json", folder / "copies" / "records.bin"
+    TOKENIZER.save(str(tokenizer))
+    count = write_renamed_copies(folder / "job", out, tokenizer, names=(), copies=3, seed=1)
     copies = list(read_rollouts(out))
+    assert len(copies) == count
+    return copies
+
+
+def test_copies_keep_mask_and_verdict_and_have_ids_of_their_own(tmp_path: Path):
+    rollout = recorded("r1", TEXT)
+    copies = copies_of(tmp_path, [rollout])
     assert [copy.rollout_id for copy in copies] == ["r1~1", "r1~2", "r1~3"]
     assert len({tuple(copy.trajectory.token_ids) for copy in copies}) == 3
     for copy in copies:
         assert copy.trajectory.loss_mask == rollout.trajectory.loss_mask
         assert copy.verdict == rollout.verdict
         assert copy.trajectory.final_reply == ""
+
+
+def test_the_order_in_which_attempts_ended_changes_no_copy(tmp_path: Path):
+    rollouts = [recorded(f"r{number}", f"{TEXT} J{number}00") for number in range(1, 5)]
+    one = copies_of(tmp_path / "one", rollouts)
+    assert copies_of(tmp_path / "other", rollouts[2:] + rollouts[:2]) == one
 
 
 @pytest.mark.parametrize("text", ["", "no ids here, 45 euros", "A", "J4"])
