@@ -1,12 +1,12 @@
 """`envfarm tasks baselines` and `play`: a task tried by agents without a mind, and by a person."""
 
-import asyncio
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.table import Column, Table
 
+from envfarm_cli import loops
 from envfarm_cli.authoring.baselines import LIMITS, Share, Tried, shares, try_tasks
 from envfarm_cli.authoring.examiner import examiner
 from envfarm_cli.authoring.play import Player, play_task
@@ -56,7 +56,7 @@ def baselines(
     ids = [task.task_id for task in chosen_tasks(domains, domain or [], split)]
     only = sorted({name.partition("/")[0] for name in ids})
     with server_apart(StateDir(state_dir), "baselines", domains, out, only=only) as server:
-        tried = asyncio.run(_try(server, ids, seed, jobs, out))
+        tried = loops.run(_try(server, ids, seed, jobs, out))
     faults = [task for task in tried if task.fault]
     for task in faults:
         out.say(f"[red]✗[/red] {plain(task.task_id)}: {plain(task.fault)}")
@@ -105,7 +105,7 @@ def play(
     out, files = Output(json), find_task(domains, task)
     with (
         server_apart(StateDir(state_dir), "play", domains, out, only=[files.domain]) as server,
-        asyncio.Runner() as runner,
+        loops.Runner() as runner,
     ):
         ended = play_task(server, files, Player(out), runner)
     verdict = ended.verdict

@@ -1,6 +1,5 @@
 """`envfarm world check`, `pin` and `shell`: a domain's world before there are tasks to prove."""
 
-import asyncio
 import secrets
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +15,7 @@ from env_server.server_file import PINS, pins_text
 from env_server.server_room import ServerRoom
 from env_server.settings import Settings
 from env_server.world import World, load_world
+from envfarm_cli import loops
 from envfarm_cli.authoring.examiner import examiner
 from envfarm_cli.authoring.server_apart import server_apart
 from envfarm_cli.authoring.world_shell import WorldShell
@@ -68,7 +68,7 @@ def check(
     with state_apart(StateDir(state_dir), "world") as apart:
         for name in chosen:
             with out.console.status(f"checking {plain(name)}"):
-                results[name] = asyncio.run(_check(domains.absolute(), name, apart))
+                results[name] = loops.run(_check(domains.absolute(), name, apart))
             _show(name, results[name], out)
     failed = [
         name for name, found in results.items() if any(item.outcome == "fails" for item in found)
@@ -105,7 +105,7 @@ def pin(
         raise BadInput(f"the world of {name} has no servers", hint="see docs/thinkingbox.md")
     with state_apart(StateDir(state_dir), "world") as apart:
         with out.console.status("starting the servers"):
-            text = asyncio.run(_pins(world, _settings(domains, apart), apart))
+            text = loops.run(_pins(world, _settings(domains, apart), apart))
     path = world.folder / PINS
     is_changed = not path.exists() or path.read_text() != text
     if is_changed and not is_check:
@@ -152,7 +152,7 @@ def shell(
             )
         task_id = tasks[0].task_id
     state = StateDir(state_dir)
-    with state_apart(state, "postgres") as apart, asyncio.Runner() as runner:
+    with state_apart(state, "postgres") as apart, loops.Runner() as runner:
         source = backend.choose(_settings(domains, apart), CONNECTIONS)
         with out.console.status("starting a Postgres"):
             conninfo = runner.run(source.start())
@@ -169,7 +169,7 @@ def _converse(
     domains: Path,
     task_id: str,
     conninfo: str,
-    runner: asyncio.Runner,
+    runner: loops.Runner,
     out: Output,
 ) -> tuple[int, int]:
     """Lines that were refused, and all lines."""

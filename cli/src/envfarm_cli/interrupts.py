@@ -2,11 +2,12 @@
 
 SIGINT, SIGTERM and SIGHUP raise `Interrupted` in the main thread. Inside `held()` they are noted
 and raised at its end, so that no child is started without being written down; `final()` ignores
-them, so that stopping runs to its end.
+them, so that stopping runs to its end. An event loop logs and loses what a handler raises inside
+one of its callbacks; around a loop `cancelling()` cancels its task and raises at the end.
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -27,6 +28,7 @@ class Interrupted(BaseException):
 
 _depth = 0
 _pending: int | None = None
+_cancel: Callable[[], None] | None = None
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def held() -> Iterator[None]:
         yield
     finally:
         _depth -= 1
-    _raise_pending()
+    _deliver()
 
 
 @contextmanager
@@ -65,16 +67,30 @@ def final() -> Iterator[None]:
             _pending = None
 
 
+@contextmanager
+def cancelling(cancel: Callable[[], None]) -> Iterator[None]:
+    """Signals that arrive inside call `cancel`, each time, and are raised when the block ends."""
+    global _cancel
+    before, _cancel = _cancel, cancel
+    try:
+        yield
+    finally:
+        _cancel = before
+        _deliver()
+
+
 def _on_signal(number: int, frame: FrameType | None) -> None:
     global _pending
-    if _depth:
-        _pending = number
-    else:
-        raise Interrupted(number)
+    _pending = number
+    _deliver()
 
 
-def _raise_pending() -> None:
+def _deliver() -> None:
     global _pending
-    if _depth == 0 and _pending is not None:
-        number, _pending = _pending, None
-        raise Interrupted(number)
+    if _depth or _pending is None:
+        return
+    if _cancel is not None:
+        _cancel()
+        return
+    number, _pending = _pending, None
+    raise Interrupted(number)

@@ -1,12 +1,12 @@
 """A person as the agent of one task: the agent's tools, the simulated user, the grader's verdict."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from envfarm.v1 import task_pb2
 
+from envfarm_cli import loops
 from envfarm_cli.authoring.examiner import Examiner, Played, examiner, schema_of
 from envfarm_cli.authoring.prompt import Prompt
 from envfarm_cli.authoring.server_apart import ServerApart
@@ -63,7 +63,7 @@ class _Table:
     task: task_pb2.Task
     user: User
     played: Played
-    runner: asyncio.Runner
+    runner: loops.Runner
     ended: Ended = field(default_factory=Ended)
 
     def answer(self, line: str) -> bool:
@@ -164,9 +164,7 @@ class _Table:
         return True
 
 
-def play_task(
-    server: ServerApart, files: TaskFiles, player: Player, runner: asyncio.Runner
-) -> Ended:
+def play_task(server: ServerApart, files: TaskFiles, player: Player, runner: loops.Runner) -> Ended:
     """Read lines until the attempt ends, then grade it; `quit` and the end of a pipe give no verdict."""
     user = Users(server.domains).user(files.task_id)
     making = examiner(server)

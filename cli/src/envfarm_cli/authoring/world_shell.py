@@ -1,6 +1,5 @@
 """A prompt on a fresh episode: SQL on its database, and its tools through the agent's MCP door."""
 
-import asyncio
 import json
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ from envfarm_common.binaries import find_postgres
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from rich.table import Table
 
-from envfarm_cli import settings
+from envfarm_cli import loops, settings
 from envfarm_cli.authoring.examiner import Examiner, Played, schema_of
 from envfarm_cli.authoring.inspector import Inspector, official_command
 from envfarm_cli.authoring.prompt import Prompt
@@ -42,7 +41,7 @@ class WorldShell:
     """One session; `run` reads lines until `\\q` or the end of the input."""
 
     out: Output
-    runner: asyncio.Runner
+    runner: loops.Runner
     examining: Examiner
     task: task_pb2.Task
     conninfo: str

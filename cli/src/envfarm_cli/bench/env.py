@@ -18,6 +18,7 @@ from envfarm_common.binaries import find_postgres
 
 from env_server.evidence import SESSION
 from env_server.postgres import EmbeddedPostgres
+from envfarm_cli import loops
 from envfarm_cli.bench import world
 from envfarm_cli.bench.episodes import Client, Doors, Timings
 from envfarm_cli.bench.processes import Cost, cost
@@ -68,9 +69,7 @@ def env(
         with out.console.status("measuring whole episodes"):
             figures = _measure(apart, domains, episodes, concurrency, slot_mode == "reuse")
         with out.console.status("measuring the floor"):
-            floor = asyncio.run(
-                _floor(domains, apart.path / "floor", min(episodes, FLOOR_EPISODES))
-            )
+            floor = loops.run(_floor(domains, apart.path / "floor", min(episodes, FLOOR_EPISODES)))
     figures["floor"] = {name: _rounded(value) for name, value in floor.items()}
     for name, value in figures.items():
         if name not in ("floor", "cpu_ms_by_process", "world"):

@@ -22,7 +22,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from env_server.evidence import SESSION
 from env_server.postgres import EmbeddedPostgres
-from envfarm_cli import service_specs
+from envfarm_cli import loops, service_specs
 from envfarm_cli.bench import world
 from envfarm_cli.bench.env import percentile
 from envfarm_cli.bench.episodes import Client, Doors
@@ -64,7 +64,7 @@ def grader(
         domains.mkdir()
         world.write_world(domains)
         with out.console.status("measuring"):
-            figures = asyncio.run(_measure(apart, domains, rounds, workers))
+            figures = loops.run(_measure(apart, domains, rounds, workers))
     for name, value in figures.items():
         out.say(f"{name:<24}{value!s:>12}")
     out.result({"ok": True, **figures})
