@@ -1,5 +1,6 @@
 """Reading a domain's files for people and scripts; the services check them for themselves."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,21 +22,37 @@ class TaskFiles:
     private: Path
 
 
-def find_tasks(domains: Path, domain: str = "") -> list[TaskFiles]:
-    """All tasks in id order; BadInput when there is no such folder or domain."""
+def find_domains(domains: Path, only: Sequence[str] = ()) -> list[str]:
+    """Names of all domains, or of `only` these, sorted; BadInput when one is not there."""
     if not domains.is_dir():
         raise BadInput(
             f"there is no folder of domains at {domains}",
             hint="run envfarm in its repository, or give --domains",
         )
     names = sorted(path.parent.name for path in domains.glob("*/world"))
-    if domain and domain not in names:
-        raise BadInput(
-            f"there is no domain {domain!r} in {domains}",
-            hint=f"domains are: {', '.join(names) or 'none'}",
-        )
+    for name in only:
+        if name not in names:
+            raise BadInput(
+                f"there is no domain {name!r} in {domains}",
+                hint=f"domains are: {', '.join(names) or 'none'}",
+            )
+    return sorted(set(only)) or names
+
+
+def linked_domains(folder: Path, domains: Path, only: Sequence[str]) -> Path:
+    """`folder`, made anew with a link to each of `only` these domains, for what serves all it sees."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for link in folder.iterdir():
+        link.unlink()
+    for name in only:
+        (folder / name).symlink_to(domains / name)
+    return folder
+
+
+def find_tasks(domains: Path, domain: str = "") -> list[TaskFiles]:
+    """All tasks in id order; BadInput when there is no such folder or domain."""
     found = []
-    for name in [domain] if domain else names:
+    for name in find_domains(domains, [domain] if domain else []):
         root = domains / name
         found += [
             TaskFiles(

@@ -93,26 +93,24 @@ def prove(
     return Proofs(**value, failures=failures)
 
 
-def is_proved(state: StateDir, domains: Path) -> bool:
-    """Whether exactly these files were proved in this state folder, by this grader."""
-    try:
-        record = json.loads((state.path / "golden" / "proved.json").read_text())
-    except FileNotFoundError:
-        return False
-    return record == {"domains": domains_hash(domains)}
+def is_proved(state: StateDir, domain: Path) -> bool:
+    """Whether exactly the files of this domain were proved in this state folder, by this grader."""
+    return _proved(state).get(domain.name) == domain_hash(domain)
 
 
-def remember_proof(state: StateDir, domains: Path, proofs: Proofs) -> None:
+def remember_proof(state: StateDir, domain: Path, proofs: Proofs) -> None:
+    """A domain with a task that failed is proved again next time."""
     if not proofs.failures:
-        write_atomically(state.path / "golden" / "proved.json", {"domains": domains_hash(domains)})
+        record = {**_proved(state), domain.name: domain_hash(domain)}
+        write_atomically(state.path / "golden" / "proved.json", {"domains": record})
 
 
-def domains_hash(domains: Path) -> str:
-    """SHA-256 (hex) over every file of the domains and of the grader that judges them."""
+def domain_hash(domain: Path) -> str:
+    """SHA-256 (hex) over every file of the domain's folder and of the grader that judges it."""
     import importlib.util
 
     spec = importlib.util.find_spec("grader")
-    roots = [domains, *([Path(spec.origin).parent] if spec and spec.origin else [])]
+    roots = [domain, *([Path(spec.origin).parent] if spec and spec.origin else [])]
     return content_hash(
         [
             {
@@ -123,6 +121,14 @@ def domains_hash(domains: Path) -> str:
             for root in roots
         ]
     )
+
+
+def _proved(state: StateDir) -> dict[str, str]:
+    """Domain → hash of the files that were proved."""
+    try:
+        return json.loads((state.path / "golden" / "proved.json").read_text())["domains"]
+    except FileNotFoundError:
+        return {}
 
 
 def _lines(log: Path) -> list[str]:

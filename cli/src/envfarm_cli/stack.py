@@ -12,6 +12,7 @@ from envfarm_common.binaries import RedisServer
 
 from envfarm_cli import interrupts, service_specs, settings, state_dir
 from envfarm_cli.children import Child, ChildSet, died
+from envfarm_cli.domain_files import find_domains, find_tasks
 from envfarm_cli.failure import ChildFailed, Failure
 from envfarm_cli.learner_config import Overrides, merge, write_config
 from envfarm_cli.process_table import Identity, boot_id, identify
@@ -128,7 +129,7 @@ class Stack:
     ) -> Proofs:
         """Run the proofs of these tasks, or of all, and write the golden snapshots. Rubrics are asked
         of the judge, or of its stand-in where none is configured."""
-        self.doing("the proofs of the tasks")
+        self.doing(f"the proofs of {f'the tasks of {domain}' if domain else 'the tasks'}")
         return prove(
             self.children,
             self.state,
@@ -142,14 +143,16 @@ class Stack:
         )
 
     def prove_new_tasks(self) -> None:
-        """Prove all tasks unless exactly these files were proved in this folder before."""
-        if is_proved(self.state, self.options.domains):
-            return
-        proofs = self.prove()
-        self._say(f"tasks: {proofs.passed} of {proofs.tasks} proved")
-        for task, reason in proofs.failures:
-            self._say(f"tasks: {task} has no verdicts: {reason}")
-        remember_proof(self.state, self.options.domains, proofs)
+        """Prove each domain's tasks unless exactly its files were proved in this folder before."""
+        for name in find_domains(self.options.domains):
+            domain = self.options.domains / name
+            if is_proved(self.state, domain) or not find_tasks(self.options.domains, name):
+                continue
+            proofs = self.prove(name)
+            self._say(f"{name}: {proofs.passed} of {proofs.tasks} tasks proved")
+            for task, reason in proofs.failures:
+                self._say(f"{task} has no verdicts: {reason}")
+            remember_proof(self.state, domain, proofs)
 
     def start_policy(self) -> None:
         """The scripted policy server in front of the engine, or in its place."""

@@ -108,7 +108,7 @@ def test_ctrl_c_while_it_starts_leaves_nothing(farm: Envfarm, moment: str):
 def test_ctrl_c_in_the_demo_ends_vllm_and_everything_else(farm: Envfarm, tmp_path):
     arguments = ("demo", "--scripted", *places(farm), "--runs", str(tmp_path))
     process = farm.start(*arguments)
-    assert until(lambda: (farm.state_json() or {}).get("doing") == "the proofs of the tasks")
+    assert until(lambda: "proofs" in (farm.state_json() or {}).get("doing", ""))
     state = farm.state_json()
     assert state is not None
     assert "engine" in {child["name"] for child in state["processes"]}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from envfarm_cli import service_specs
 from envfarm_cli.children import ChildSet
+from envfarm_cli.domain_files import linked_domains
 from envfarm_cli.failure import ChildFailed
 from envfarm_cli.output import Output
 from envfarm_cli.service_specs import StackOptions
@@ -42,7 +43,7 @@ def server_apart(
     """Serve `domains`, or `only` some of them; ChildFailed says what is wrong with their files."""
     domains = domains.absolute()
     with state_apart(parent, purpose) as apart, ChildSet() as children:
-        seen = _links(apart.path / "domains", domains, only) if only else domains
+        seen = linked_domains(apart.path / "domains", domains, only) if only else domains
         try:
             spec = service_specs.env_server(
                 apart, StackOptions(domains=seen, env_settings=env_settings or {})
@@ -61,13 +62,6 @@ def server_apart(
             # Its author knows the file by its own place.
             message = error.message.replace(str(seen), str(domains))
             raise ChildFailed(message, hint=_without_log(error.hint, apart)) from error
-
-
-def _links(folder: Path, domains: Path, only: Sequence[str]) -> Path:
-    folder.mkdir()
-    for name in only:
-        (folder / name).symlink_to(domains / name)
-    return folder
 
 
 def _without_log(hint: str, apart: StateDir) -> str:

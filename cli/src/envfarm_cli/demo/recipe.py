@@ -12,7 +12,7 @@ from pydantic import Field
 
 from envfarm_cli.campaign.recipe import Part, Recipe
 from envfarm_cli.learner_config import Overrides
-from envfarm_cli.proofs import domains_hash
+from envfarm_cli.proofs import domain_hash
 
 DOMAIN = "counter"
 VOCABULARY = 768
@@ -129,7 +129,7 @@ class DemoRecipe(Recipe):
                 "minutes": minutes,
                 "control": control,
                 "domain": DOMAIN,
-                "content": domains_hash(domains / DOMAIN),
+                "content": domain_hash(domains / DOMAIN),
                 "train_tasks_of_a_workflow": 20 if share >= 0.5 else 6,
                 "learner": str(learner),
                 "learner_content": bytes_hash(learner.read_bytes()),
