@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 import grpc.aio
 from envfarm.v1 import env_service_pb2, grader_service_pb2
-from envfarm_common.grpc import serve
+from envfarm_common.grpc import OPTIONS, serve
 
 OPEN, GRADE = "OpenEpisode", "Grade"
 CARRIED = ("authorization", "traceparent")
@@ -115,7 +115,7 @@ class _Forward(grpc.GenericRpcHandler):
 @asynccontextmanager
 async def faulty_door(upstream: str, real_env_server: str = "") -> AsyncIterator[FaultyDoor]:
     door = FaultyDoor(upstream, real_env_server)
-    async with grpc.aio.insecure_channel(upstream) as channel:
+    async with grpc.aio.insecure_channel(upstream, options=[*OPTIONS.items()]) as channel:
         server, port = await serve(
             "127.0.0.1:0", lambda made: made.add_generic_rpc_handlers([_Forward(door, channel)])
         )

@@ -16,6 +16,7 @@ from typing import Any
 import grpc.aio
 from envfarm.canonical import canonical_json
 from envfarm.errors import EvidenceError, GraderError, NoCapacity, boundary
+from envfarm.task_pages import every_task
 from envfarm.v1 import env_service_pb2 as pb
 from envfarm.v1 import episode_pb2, task_pb2
 from envfarm.v1.env_service_pb2_grpc import EnvServiceStub
@@ -116,10 +117,11 @@ class Examiner:
     async def tasks(self) -> dict[str, task_pb2.Task]:
         """Public halves by task id."""
         with boundary(GraderError, "listing tasks"):
-            answer = await self._stub.ListTasks(
-                pb.ListTasksRequest(), metadata=self._metadata, timeout=CALL_SECONDS
+            return await every_task(
+                lambda request: self._stub.ListTasks(
+                    request, metadata=self._metadata, timeout=CALL_SECONDS
+                )
             )
-        return {task.ref.task_id: task for task in answer.tasks}
 
     def checks(self, task_id: str) -> CheckFile:
         """NoChecks when the task has no private half."""

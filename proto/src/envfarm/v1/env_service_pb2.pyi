@@ -10,16 +10,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ListTasksRequest(_message.Message):
-    __slots__ = ("domain",)
+    __slots__ = ("domain", "page_token")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     domain: str
-    def __init__(self, domain: _Optional[str] = ...) -> None: ...
+    page_token: str
+    def __init__(self, domain: _Optional[str] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListTasksResponse(_message.Message):
-    __slots__ = ("tasks",)
+    __slots__ = ("tasks", "next_page_token")
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     tasks: _containers.RepeatedCompositeFieldContainer[_task_pb2.Task]
-    def __init__(self, tasks: _Optional[_Iterable[_Union[_task_pb2.Task, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, tasks: _Optional[_Iterable[_Union[_task_pb2.Task, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class OpenEpisodeRequest(_message.Message):
     __slots__ = ("request_id", "task_id", "task_hash", "slot_mode", "lease_seconds", "client")

@@ -97,7 +97,8 @@ class EnvServiceServicer:
     """
 
     def ListTasks(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """In pages: thousands of tasks outgrow one message.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

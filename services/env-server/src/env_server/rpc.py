@@ -42,7 +42,7 @@ class EnvService(EnvServiceServicer):
             for task in self._episodes.catalog.tasks.values()
             if request.domain in ("", task.world.world_id)
         ]
-        return pb.ListTasksResponse(tasks=[wire.task_message(task) for task in found])
+        return wire.task_page(found, request.page_token)
 
     async def OpenEpisode(self, request: pb.OpenEpisodeRequest, context: Context) -> Message:
         self._require(context, INFRASTRUCTURE)

@@ -1,8 +1,9 @@
 """Domain objects as protobuf messages."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from envfarm.v1 import env_service_pb2 as pb
 from envfarm.v1 import episode_pb2, evidence_pb2, task_pb2
 
 from env_server.episode import State
@@ -12,6 +13,8 @@ from env_server.server_file import ForeignTool
 from env_server.toolkit import Access, Tool
 from env_server.world import Task
 
+PAGE_BYTES = 1 << 20
+"""Of tasks in one answer; a task is some 13 KiB, most of it the policy and the tools."""
 STATES = {
     State.OPENING: episode_pb2.EPISODE_STATE_OPENING,
     State.RUNNING: episode_pb2.EPISODE_STATE_RUNNING,
@@ -51,6 +54,21 @@ def task_message(task: Task) -> task_pb2.Task:
         limits=task_pb2.Limits(**task.limits.model_dump()),
         tags=dict(task.tags),
     )
+
+
+def task_page(tasks: Iterable[Task], after: str) -> pb.ListTasksResponse:
+    """The tasks after the id `after`, in id order, up to PAGE_BYTES and at least one."""
+    page, left = pb.ListTasksResponse(), PAGE_BYTES
+    for task in sorted(tasks, key=lambda task: task.task_id):
+        if task.task_id <= after:
+            continue
+        message = task_message(task)
+        left -= message.ByteSize()
+        if left < 0 and page.tasks:
+            page.next_page_token = page.tasks[-1].ref.task_id
+            break
+        page.tasks.append(message)
+    return page
 
 
 def episode_message(live: LiveEpisode, mcp_url: str, grpc_address: str) -> episode_pb2.Episode:

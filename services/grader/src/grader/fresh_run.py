@@ -9,6 +9,7 @@ from uuid import uuid4
 import grpc.aio
 from envfarm.canonical import canonical_json
 from envfarm.errors import GraderError, NoCapacity, boundary
+from envfarm.task_pages import every_task
 from envfarm.v1 import env_service_pb2, env_service_pb2_grpc, episode_pb2, task_pb2
 
 from grader.checkset import Action
@@ -34,10 +35,9 @@ class FreshRuns:
     async def tasks(self, domain: str) -> dict[str, task_pb2.Task]:
         """Public halves by task id."""
         with boundary(GraderError, "listing tasks"):
-            response = await self._stub.ListTasks(
-                env_service_pb2.ListTasksRequest(domain=domain), **self._call
+            return await every_task(
+                lambda request: self._stub.ListTasks(request, **self._call), domain
             )
-        return {task.ref.task_id: task for task in response.tasks}
 
     @asynccontextmanager
     async def sealed(

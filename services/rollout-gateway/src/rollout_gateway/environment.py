@@ -7,6 +7,7 @@ became of a call whose answer was lost is the env-server's to know, and ours nev
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import grpc
@@ -21,6 +22,7 @@ from envfarm.errors import (
     UnknownTask,
     boundary,
 )
+from envfarm.task_pages import every_task
 from envfarm.v1 import env_service_pb2 as wire
 from envfarm.v1 import episode_pb2, task_pb2
 from envfarm.v1.env_service_pb2_grpc import EnvServiceStub
@@ -167,8 +169,7 @@ class Environment:
         error: EnvfarmError | None = None
         for address in self._addresses:
             try:
-                answer = await self._server(address).ask("ListTasks", wire.ListTasksRequest())
-                return {task.ref.task_id: task for task in answer.tasks}
+                return await every_task(partial(self._server(address).ask, "ListTasks"))
             except EnvfarmError as failure:
                 error = failure
         raise error or DatabaseError("no env-server is configured")
