@@ -15,9 +15,12 @@ from envfarm.v1 import group_pb2, policy_pb2
 from envfarm_common.binaries import RedisServer
 from pydantic import SecretStr
 
+from envfarm_cli.commands_parity import recorded_jobs
+from envfarm_cli.domain_files import linked_domains
 from grader.checkset import load_checkset
 from grader.ingest import prove_tasks
 from grader.settings import IngestSettings
+from rollout_gateway.replay import replay
 from tests.support.env_server import EnvServer, running_env_server
 from tests.support.gateway_process import GatewayProcess, probe, settings
 from tests.support.grader_process import CLIENT_TOKEN, GraderProcess, environment, grader_process
@@ -51,26 +54,35 @@ def tokenizer_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def env_server() -> Iterator[EnvServer]:
-    with running_env_server(DOMAINS) as running:
+def domains(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of all domains the one that is played."""
+    folder = linked_domains(tmp_path_factory.mktemp("domains"), DOMAINS, ["orders"])
+    # The env-server's Postgres may run under another account.
+    folder.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="package")
+def env_server(domains: Path) -> Iterator[EnvServer]:
+    with running_env_server(domains) as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
 async def grader(
-    env_server: EnvServer, tmp_path_factory: pytest.TempPathFactory
+    domains: Path, env_server: EnvServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[GraderProcess]:
     root = tmp_path_factory.mktemp("grader")
     config = IngestSettings(
-        domains_dir=DOMAINS,
+        domains_dir=domains,
         golden_dir=root / "golden",
         evidence_token=SecretStr(env_server.grader_token),
         infra_token=SecretStr(env_server.infra_token),
         env_server=env_server.grpc,
     )
-    report = await prove_tasks(load_checkset(DOMAINS), config, TASKS, lambda line: None)
+    report = await prove_tasks(load_checkset(domains), config, TASKS, lambda line: None)
     assert report.failures == []
-    env = environment(DOMAINS, config.golden_dir, env_server.grader_token, root / "ready.json")
+    env = environment(domains, config.golden_dir, env_server.grader_token, root / "ready.json")
     async with grader_process(env, root / "grader.log") as process:
         yield process
 
@@ -128,6 +140,7 @@ class Farm:
 
 @pytest.fixture
 def farm(
+    domains: Path,
     env_server: EnvServer,
     grader: GraderProcess,
     redis_server: RedisServer,
@@ -135,7 +148,10 @@ def farm(
     tokenizer_dir: Path,
     tmp_path: Path,
 ) -> Iterator[Callable[..., Farm]]:
-    """`farm(script, **settings)` starts a gateway and its engine; both stop with the test."""
+    """`farm(script, **settings)` starts a gateway and its engine; both stop with the test.
+
+    Whatever was recorded, trouble and all, must then replay offline to the same groups.
+    """
     started: list[tuple[GatewayProcess, PolicyServer]] = []
 
     def start(script: Script, **values: Any) -> Farm:
@@ -149,7 +165,7 @@ def farm(
                 "grader": grader.grpc,
                 "engines": engine.url,
                 "redis_url": redis_server.url,
-                "domains_dir": DOMAINS,
+                "domains_dir": domains,
                 "tokenizer_dir": tokenizer_dir,
                 **values,
             },
@@ -162,6 +178,8 @@ def farm(
     for gateway, engine in started:
         gateway.stop()
         engine.__exit__()
+    for folder in recorded_jobs(tmp_path):
+        assert replay(folder).deviations == []
 
 
 def mixed(task_id: str, right: Callable[[int], bool]) -> Script:

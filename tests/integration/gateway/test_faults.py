@@ -9,7 +9,7 @@ from envfarm.errors import FencedError, InvalidArgument, Unauthenticated, Unknow
 from envfarm.v1 import gateway_service_pb2 as wire
 from envfarm.v1 import trajectory_pb2
 
-from tests.integration.gateway.conftest import DOMAINS, Farm, golden_turns, mixed, wait_until
+from tests.integration.gateway.conftest import Farm, golden_turns, mixed, wait_until
 from tests.support.env_server import EnvServer, start_env_server
 from tests.support.policy_server import CUT
 
@@ -161,7 +161,9 @@ async def test_bad_requests_are_refused(farm: Callable[..., Farm]):
 
 
 @pytest.fixture
-def own_env_server(env_server: EnvServer, tmp_path: Path) -> Iterator[Callable[[], EnvServer]]:
+def own_env_server(
+    domains: Path, env_server: EnvServer, tmp_path: Path
+) -> Iterator[Callable[[], EnvServer]]:
     """Each call starts one on the same port, after the one before it was killed."""
     folder, started = tmp_path / "env", list[EnvServer]()
     folder.mkdir(mode=0o755)
@@ -169,7 +171,7 @@ def own_env_server(env_server: EnvServer, tmp_path: Path) -> Iterator[Callable[[
     def start() -> EnvServer:
         port = started[0].grpc.rpartition(":")[2] if started else "0"
         server = start_env_server(
-            DOMAINS,
+            domains,
             folder,
             grpc_port=port,
             infra_token=env_server.infra_token,

@@ -1,48 +1,15 @@
 """The hotels' tools on real Postgres: what they refuse, what they take along, and a seed that agrees with itself."""
 
-import shutil
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 import yaml
 
-from tests.support.env_server import EnvClient, EnvServer, running_env_server
+from tests.support.env_server import EnvClient
+from tests.support.golden_calls import GoldenCalls
 
-HOTEL = Path(__file__).parents[3] / "domains/hotel"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvServer]:
-    domains = tmp_path_factory.mktemp("domains")
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(HOTEL / "world", domains / "hotel/world", ignore=ignored)
-    # The env-server's Postgres may run under another account.
-    domains.chmod(0o755)
-    with running_env_server(domains) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def client(server: EnvServer) -> AsyncIterator[EnvClient]:
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def episode(client: EnvClient) -> AsyncIterator[Any]:
-    episode = await client.open("hotel/dates-to-november")
-    yield episode
-    await client.close(episode)
-
-
-def golden(slug: str, tool: str) -> dict[str, Any]:
-    """Arguments of the task's first golden call of this tool: ids of records that exist."""
-    private = yaml.safe_load((HOTEL / f"private/{slug}.yaml").read_text())
-    return next(a["arguments"] for a in private["golden"]["actions"] if a["tool"] == tool)
-
+DOMAIN, OPENED = "hotel", "dates-to-november"
+golden = GoldenCalls(DOMAIN)
 
 BOOKED = golden("dates-to-november", "change_dates")
 LONGER = golden("longer-last-deal", "change_dates")

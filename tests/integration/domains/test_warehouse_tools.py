@@ -1,49 +1,14 @@
 """The stock desk's tools on real Postgres: what they refuse, what they take along, and a seed that agrees with itself."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
-import yaml
 
-from tests.support.env_server import EnvClient, EnvServer, running_env_server
+from tests.support.env_server import EnvClient
+from tests.support.golden_calls import GoldenCalls
 
-HOME = Path(__file__).parents[3] / "domains/warehouse"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvServer]:
-    domains = tmp_path_factory.mktemp("domains")
-    (domains / "warehouse").mkdir()
-    (domains / "warehouse/world").symlink_to(HOME / "world")
-    # The env-server's Postgres may run under another account.
-    domains.chmod(0o755)
-    with running_env_server(domains) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def client(server: EnvServer) -> AsyncIterator[EnvClient]:
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def episode(client: EnvClient) -> AsyncIterator[Any]:
-    episode = await client.open("warehouse/in-nineteen-cartons")
-    yield episode
-    await client.close(episode)
-
-
-def golden(slug: str, tool: str) -> dict[str, Any]:
-    """Arguments of the task's first golden call of this tool: ids of records that exist."""
-    private = yaml.load((HOME / f"private/{slug}.yaml").read_text(), LOADER)
-    calls = private["golden"]["actions"]
-    return next(call["arguments"] for call in calls if call["tool"] == tool)
-
+DOMAIN, OPENED = "warehouse", "in-nineteen-cartons"
+golden = GoldenCalls(DOMAIN)
 
 RECEIPT = golden("in-nineteen-cartons", "book_receipt")
 MOVE = golden("move-to-the-ground", "move_stock")

@@ -1,48 +1,15 @@
 """The hire desk's tools on real Postgres: what they refuse, what they take along, and a seed that agrees with itself."""
 
-import shutil
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 import yaml
 
-from tests.support.env_server import EnvClient, EnvServer, running_env_server
+from tests.support.env_server import EnvClient
+from tests.support.golden_calls import GoldenCalls
 
-RENTAL = Path(__file__).parents[3] / "domains/rental"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvServer]:
-    domains = tmp_path_factory.mktemp("domains")
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(RENTAL / "world", domains / "rental/world", ignore=ignored)
-    # The env-server's Postgres may run under another account.
-    domains.chmod(0o755)
-    with running_env_server(domains) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def client(server: EnvServer) -> AsyncIterator[EnvClient]:
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def episode(client: EnvClient) -> AsyncIterator[Any]:
-    episode = await client.open("rental/dumper-for-the-garden")
-    yield episode
-    await client.close(episode)
-
-
-def golden(slug: str, tool: str) -> dict[str, Any]:
-    """Arguments of the task's first golden call of this tool: ids of records that exist."""
-    private = yaml.safe_load((RENTAL / f"private/{slug}.yaml").read_text())
-    return next(a["arguments"] for a in private["golden"]["actions"] if a["tool"] == tool)
-
+DOMAIN, OPENED = "rental", "dumper-for-the-garden"
+golden = GoldenCalls(DOMAIN)
 
 RESERVE = golden("dumper-for-the-garden", "reserve_machine")
 CREDIT = golden("compressor-back-today", "give_hire_credit")

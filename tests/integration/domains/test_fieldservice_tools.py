@@ -1,42 +1,16 @@
 """The service desk's tools on real Postgres: what they refuse, what they take along, and a seed that agrees with itself."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
-import yaml
 
-from tests.support.env_server import EnvClient, EnvServer, running_env_server
+from tests.support.env_server import EnvClient
+from tests.support.golden_calls import GoldenCalls
 
-DOMAINS = Path(__file__).parents[3] / "domains"
+DOMAIN, OPENED = "fieldservice", "cancel-in-time"
+golden = GoldenCalls(DOMAIN)
+
 NEW = {"reference": "J-1", "note": "x"}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[EnvServer]:
-    with running_env_server(DOMAINS) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def client(server: EnvServer) -> AsyncIterator[EnvClient]:
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def episode(client: EnvClient) -> AsyncIterator[Any]:
-    episode = await client.open("fieldservice/cancel-in-time")
-    yield episode
-    await client.close(episode)
-
-
-def golden(slug: str, tool: str) -> dict[str, Any]:
-    """Arguments of the task's first golden call of this tool: ids of records that exist."""
-    private = yaml.safe_load((DOMAINS / f"fieldservice/private/{slug}.yaml").read_text())
-    return next(a["arguments"] for a in private["golden"]["actions"] if a["tool"] == tool)
 
 
 SCHEDULED = golden("cancel-in-time", "cancel_job")["job_id"]

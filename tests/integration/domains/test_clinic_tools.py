@@ -1,52 +1,14 @@
 """The appointments desk's tools on real Postgres: what they refuse, what they take along, and a seed that agrees with itself."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
-import yaml
 
-from tests.support.env_server import EnvClient, EnvServer, running_env_server
+from tests.support.env_server import EnvClient
+from tests.support.golden_calls import GoldenCalls
 
-HOME = Path(__file__).parents[3] / "domains/clinic"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvServer]:
-    domains = tmp_path_factory.mktemp("domains")
-    (domains / "clinic").mkdir()
-    (domains / "clinic/world").symlink_to(HOME / "world")
-    # The env-server's Postgres may run under another account.
-    domains.chmod(0o755)
-    with running_env_server(domains) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def client(server: EnvServer) -> AsyncIterator[EnvClient]:
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def episode(client: EnvClient) -> AsyncIterator[Any]:
-    episode = await client.open("clinic/move-third-time")
-    yield episode
-    await client.close(episode)
-
-
-def golden_calls(slug: str) -> list[dict[str, Any]]:
-    private = yaml.load((HOME / f"private/{slug}.yaml").read_text(), LOADER)
-    return private["golden"]["actions"]
-
-
-def golden(slug: str, tool: str) -> dict[str, Any]:
-    """Arguments of the task's first golden call of this tool: ids of records that exist."""
-    return next(call["arguments"] for call in golden_calls(slug) if call["tool"] == tool)
-
+DOMAIN, OPENED = "clinic", "move-third-time"
+golden = GoldenCalls(DOMAIN)
 
 MOVE = golden("move-third-time", "move_appointment")
 ASK = golden("move-third-time", "request_lead_approval")
@@ -175,20 +137,20 @@ async def test_every_booking_of_a_golden_run_is_allowed_by_letter_grade_and_hold
         )
     }
     seen = 0
-    for path in sorted((HOME / "private").iterdir()):
-        for call in golden_calls(path.stem):
+    for slug in golden.slugs:
+        for call in golden.of(slug):
             if call["tool"] != "book_appointment":
                 continue
             slot = slots[call["arguments"]["slot_id"]]
             letter = letters.get(call["arguments"].get("referral_id"))
             kind = call["arguments"]["visit_type"]
-            assert letter is not None or kind.endswith("_review"), path.stem
+            assert letter is not None or kind.endswith("_review"), slug
             if letter is not None:
-                assert letter["status"] == "open", path.stem
-                assert slot["day"] <= letter["valid_until"], path.stem
-                assert slot["held_for"] in (None, letter["priority"]), path.stem
+                assert letter["status"] == "open", slug
+                assert slot["day"] <= letter["valid_until"], slug
+                assert slot["held_for"] in (None, letter["priority"]), slug
             if kind.endswith("_first"):
-                assert slot["grade"] == "consultant", path.stem
+                assert slot["grade"] == "consultant", slug
             seen += 1
     assert seen >= 25
 

@@ -1,53 +1,15 @@
 """The billing desk's tools on real Postgres: what they refuse, what they take along, and a seed that agrees with itself."""
 
-from collections.abc import AsyncIterator, Iterator
 from decimal import ROUND_HALF_UP, Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
-import yaml
 
-from tests.support.env_server import EnvClient, EnvServer, running_env_server
+from tests.support.env_server import EnvClient
+from tests.support.golden_calls import GoldenCalls
 
-HOME = Path(__file__).parents[3] / "domains/subscriptions"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvServer]:
-    domains = tmp_path_factory.mktemp("domains")
-    (domains / "subscriptions").mkdir()
-    (domains / "subscriptions/world").symlink_to(HOME / "world")
-    # The env-server's Postgres may run under another account.
-    domains.chmod(0o755)
-    with running_env_server(domains) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def client(server: EnvServer) -> AsyncIterator[EnvClient]:
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def episode(client: EnvClient) -> AsyncIterator[Any]:
-    episode = await client.open("subscriptions/seats-five-more")
-    yield episode
-    await client.close(episode)
-
-
-def golden_calls(slug: str) -> list[dict[str, Any]]:
-    private = yaml.load((HOME / f"private/{slug}.yaml").read_text(), LOADER)
-    return private["golden"]["actions"]
-
-
-def golden(slug: str, tool: str) -> dict[str, Any]:
-    """Arguments of the task's first golden call of this tool: ids of records that exist."""
-    return next(call["arguments"] for call in golden_calls(slug) if call["tool"] == tool)
-
+DOMAIN, OPENED = "subscriptions", "seats-five-more"
+golden = GoldenCalls(DOMAIN)
 
 FULL = golden("seats-five-more", "change_seats")["subscription_id"]
 TWELVE = {"subscription_id": FULL, "effective": "now"}
@@ -57,7 +19,7 @@ BOUNCED = golden("hold-bounced", "hold_dunning")["bill_id"]
 DISPUTED = int(golden("runs-in-dispute", "show_bill")["bill_id"][3:])
 DOUBLE = golden("twice-in-june", "pay_out")
 OWNER = golden("owner-retires", "set_member_role")["member_id"]
-HEIR = golden_calls("owner-retires")[-1]["arguments"]["member_id"]
+HEIR = golden.of("owner-retires")[-1]["arguments"]["member_id"]
 RESTING = golden("rest-july-august", "pause_subscription")
 MEMBER = golden("seats-five-more", "send_mail")["member_id"]
 
@@ -157,8 +119,8 @@ async def test_every_charge_of_a_golden_run_is_what_the_policy_reckons(
     prices = await client.query(episode, "SELECT * FROM plan_prices")
     listed = {(p["plan"], p["currency"], p["cycle"]): Decimal(str(p["seat_price"])) for p in prices}
     reckoned = 0
-    for path in sorted((HOME / "private").iterdir()):
-        calls = golden_calls(path.stem)
+    for slug in golden.slugs:
+        calls = golden.of(slug)
         bills = [call["arguments"] for call in calls if call["tool"] == "issue_bill"]
         if not bills:
             continue
@@ -179,7 +141,7 @@ async def test_every_charge_of_a_golden_run_is_what_the_policy_reckons(
             elif call["tool"] == "issue_bill":
                 part = full * sub["days_left"] / sub["days"]
                 cents = part.quantize(Decimal("0.01"), ROUND_HALF_UP)
-                assert Decimal(str(call["arguments"]["net"])) == cents, path.stem
+                assert Decimal(str(call["arguments"]["net"])) == cents, slug
                 reckoned += 1
     assert reckoned >= 6
 

@@ -1,35 +1,13 @@
 """The order desk's tools on real Postgres: what they refuse, and the side table they never forget."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from tests.support.env_server import EnvClient, EnvServer, running_env_server
+from tests.support.env_server import EnvClient
 
-DOMAINS = Path(__file__).parents[3] / "domains"
+DOMAIN, OPENED = "orders", "cancel-placed"
 ADDRESS = {"street": "1 Weg", "city": "Ulm", "postcode": "89073", "country": "DE"}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[EnvServer]:
-    with running_env_server(DOMAINS) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def client(server: EnvServer) -> AsyncIterator[EnvClient]:
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def episode(client: EnvClient) -> AsyncIterator[Any]:
-    episode = await client.open("orders/cancel-placed")
-    yield episode
-    await client.close(episode)
 
 
 @pytest.mark.parametrize(
