@@ -12,6 +12,8 @@ from prometheus_client import (
 
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
 _TYPES = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
+# A gauge of several processes behind one command is the sum over those that live.
+_MORE = {"gauge": {"multiprocess_mode": "livesum"}, "histogram": {"buckets": BUCKETS}}
 
 
 class Instruments:
@@ -22,11 +24,9 @@ class Instruments:
         ProcessCollector(registry=self.registry)
         self._made = {
             metric.name: _TYPES[metric.kind](
-                metric.name,
-                metric.meaning,
-                metric.labels,
+                *(metric.name, metric.meaning, metric.labels),
                 registry=self.registry,
-                **({"buckets": BUCKETS} if metric.kind == "histogram" else {}),
+                **_MORE.get(metric.kind, {}),
             )
             for metric in METRICS
             if metric.owner == owner

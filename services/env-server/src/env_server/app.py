@@ -21,6 +21,7 @@ from env_server.registry import announced
 from env_server.rpc import GRADER, INFRASTRUCTURE, EnvService
 from env_server.server_room import ServerRoom
 from env_server.settings import Settings
+from env_server.shared_metrics import SharedInstruments
 from env_server.supervision import Supervision, connections_needed
 
 log = logging.get(__name__)
@@ -37,7 +38,8 @@ async def serve(settings: Settings) -> None:
     tracing.configure("env-server", settings.otlp_endpoint)
     log.info("starting", **redacted(settings))
     catalog = world.load_catalog(settings.domains_dir)
-    instruments = Instruments("env-server")
+    crew = settings.crew_dir
+    instruments = SharedInstruments(crew) if crew else Instruments("env-server")
     has_files = any(item.file_limits for item in catalog.worlds.values())
     file_room = FileRoom(settings.state_dir) if has_files else None
     has_servers = any(item.servers for item in catalog.worlds.values())
@@ -78,7 +80,7 @@ async def serve(settings: Settings) -> None:
             down.callback(file_room.close)
         if server_room:
             down.callback(server_room.close)
-        web = http.HttpServer(app, settings.host, settings.http_port)
+        web = http.HttpServer(app, settings.host, settings.http_port, shared=crew is not None)
         down.push_async_callback(supervision.stop)
         await supervision.start()
         await down.enter_async_context(door.run())
@@ -88,6 +90,7 @@ async def serve(settings: Settings) -> None:
         server, port = await grpc_setup.serve(
             f"{settings.host}:{settings.grpc_port}",
             lambda server: add_EnvServiceServicer_to_server(service, server),
+            so_reuseport=int(crew is not None),
         )
         service.address = f"{host}:{port}"
         down.push_async_callback(server.stop, 2.0)

@@ -3,11 +3,15 @@
 from pathlib import Path
 from typing import Protocol
 
+from envfarm.errors import DatabaseError
 from envfarm_common import binaries
 
 from env_server.container import ContainerBackend
 from env_server.postgres import EmbeddedPostgres
 from env_server.settings import Settings
+
+POSTGRES_FILE = "postgres"
+"""In the folder that workers share: the conninfo of their Postgres."""
 
 
 class Backend(Protocol):
@@ -72,9 +76,27 @@ class ServerBackend:
         return None
 
 
+class SharedBackend:
+    """A worker's: the Postgres that its parent keeps and has written into `file`."""
+
+    def __init__(self, file: Path):
+        self._file = file
+
+    async def start(self) -> str:
+        try:
+            return self._file.read_text()
+        except FileNotFoundError:
+            raise DatabaseError("the Postgres of the workers is being started") from None
+
+    async def stop(self) -> None:
+        return None
+
+
 def choose(settings: Settings, connections: int, *, gives_dsns: bool = False) -> Backend:
     """The back end of the settings; `connections` is what the episodes need at most, `gives_dsns`
     says that servers of worlds connect to it, too."""
+    if settings.crew_dir:
+        return SharedBackend(settings.crew_dir / POSTGRES_FILE)
     if settings.backend == "server":
         assert settings.dsn is not None
         return ServerBackend(settings.dsn.get_secret_value())

@@ -61,14 +61,7 @@ class Cluster:
         looks into slots.
         """
         instance = secrets.token_hex(6)
-        try:
-            guard = await connect(conninfo)
-        except psycopg.ProgrammingError as error:
-            raise ConfigError(f"ENV_SERVER_DSN is not a DSN: {error}") from error
-        except psycopg.OperationalError as error:
-            words = " ".join(str(error).split())
-            raise DatabaseError(f"cannot reach Postgres: {words}") from error
-        await _require(guard, connections)
+        guard = await open_guard(conninfo, connections)
         await guard.execute(_LOCK, (instance,))
         await _shared_roles(guard)
         version = guard.pgconn.server_version
@@ -269,6 +262,19 @@ def passes(error: psycopg.Error) -> bool:
     state = error.sqlstate or ""
     is_away = isinstance(error, psycopg.OperationalError) and not state
     return is_away or state.startswith(("08", "53", "57P")) or "too many" in str(error)
+
+
+async def open_guard(conninfo: str, connections: int) -> AsyncConnection[Any]:
+    """A superuser's connection; ConfigError or DatabaseError when this Postgres cannot serve us."""
+    try:
+        guard = await connect(conninfo)
+    except psycopg.ProgrammingError as error:
+        raise ConfigError(f"ENV_SERVER_DSN is not a DSN: {error}") from error
+    except psycopg.OperationalError as error:
+        words = " ".join(str(error).split())
+        raise DatabaseError(f"cannot reach Postgres: {words}") from error
+    await _require(guard, connections)
+    return guard
 
 
 async def _require(conn: AsyncConnection[Any], connections: int) -> None:

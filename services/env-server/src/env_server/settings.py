@@ -1,5 +1,6 @@
 """Settings of the env-server, from variables ENV_SERVER_*; the only place that reads them."""
 
+import math
 import os
 from pathlib import Path
 from typing import Literal, Self
@@ -7,6 +8,11 @@ from typing import Literal, Self
 from envfarm_common.settings import ServiceSettings
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
+
+_OF_WORKER = (
+    *("workers", "worker", "crew_dir", "ready_file", "http_port", "grpc_port"),
+    *("max_episodes", "keepers", "ready_low", "ready_high", "server_starts"),
+)
 
 
 class Settings(ServiceSettings):
@@ -60,6 +66,14 @@ class Settings(ServiceSettings):
     call_deadline_seconds: float = Field(10.0, gt=0)
     """Longest tool call; then it is cancelled and rolled back."""
 
+    workers: int = Field(1, ge=1, le=64)
+    """Processes that share one Postgres and these limits; worker n has its own episodes and listens on
+    both ports plus n. More than one where one core is not enough."""
+    worker: int = Field(0, ge=0)
+    """Which of several workers this is; set by their parent."""
+    crew_dir: Path | None = None
+    """Folder that several workers share; set by their parent."""
+
     server_accounts: str = Field("60706-61183", pattern=r"^(\d+-\d+)?$")
     """As root: numbers of accounts, one for each running server of a world; nobody else may use them,
     since whatever runs under one is ended. Those from 61184 on are systemd's for services. Empty runs
@@ -79,6 +93,36 @@ class Settings(ServiceSettings):
         first, last = map(int, self.server_accounts.split("-"))
         return range(first, last + 1)
 
+    def of_worker(self, number: int, folder: Path, *, http_port: int, grpc_port: int) -> Self:
+        """The settings of one of our workers, with its part of the limits."""
+
+        def part(total: int) -> int:
+            base, rest = divmod(total, self.workers)
+            return base + (number < rest)
+
+        high = math.ceil(self.ready_high / self.workers)
+        return self.model_copy(
+            update={
+                "workers": 1,
+                "worker": number,
+                "crew_dir": folder,
+                "ready_file": folder / f"ready.{number}",
+                "http_port": http_port,
+                "grpc_port": grpc_port,
+                "max_episodes": part(self.max_episodes),
+                "keepers": max(2, part(self.keepers)),
+                "ready_low": min(high, math.ceil(self.ready_low / self.workers)),
+                "ready_high": high,
+                "server_starts": max(1, part(self.server_starts)),
+            }
+        )
+
+    def worker_environment(self) -> dict[str, str]:
+        """Our own environment with what `of_worker` has changed, for the worker's process."""
+        assert self.crew_dir
+        changed = {f"ENV_SERVER_{name.upper()}": str(getattr(self, name)) for name in _OF_WORKER}
+        return {**os.environ, **changed, "PROMETHEUS_MULTIPROC_DIR": str(self.crew_dir / "metrics")}
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.backend == "server" and self.dsn is None:
@@ -87,4 +131,9 @@ class Settings(ServiceSettings):
             raise ValueError("ready_low is above ready_high")
         if self.infra_token == self.grader_token:
             raise ValueError("infra_token and grader_token must differ")
+        if self.max_episodes < self.workers:
+            raise ValueError("max_episodes is below workers")
+        if self.http_port and self.grpc_port:
+            if abs(self.http_port - self.grpc_port) < self.workers:
+                raise ValueError("http_port and grpc_port, each plus workers, overlap")
         return self

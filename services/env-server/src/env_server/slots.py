@@ -18,7 +18,7 @@ from envfarm.errors import EnvfarmError, NoCapacity
 from envfarm_common import logging
 from envfarm_common.metrics import Instruments
 
-from env_server import postgres_gauge, reset, shuffle
+from env_server import reset, shuffle
 from env_server.cancel import cancel_all
 from env_server.cluster import Cluster
 from env_server.journal_evidence import Doubt
@@ -87,7 +87,6 @@ class Slots:
             asyncio.create_task(self._hang_up()),
             asyncio.create_task(self._drop()),
             asyncio.create_task(self._sweep()),
-            asyncio.create_task(postgres_gauge.watch(cluster, instruments)),
         ]
 
     async def take(self, world_id: str, *, may_reuse: bool) -> tuple[Slot, str]:

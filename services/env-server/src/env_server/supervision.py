@@ -8,7 +8,9 @@ from envfarm.errors import DatabaseError, EnvfarmError, boundary
 from envfarm_common import logging
 from envfarm_common.metrics import Instruments
 
+from env_server import postgres_gauge
 from env_server.backend import Backend
+from env_server.cancel import cancel_all
 from env_server.cluster import Cluster
 from env_server.episodes import Episodes
 from env_server.settings import Settings
@@ -42,6 +44,7 @@ class Supervision:
         self._instruments = instruments
         self._cluster: Cluster | None = None
         self._slots: Slots | None = None
+        self._counting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Errors say what is wrong with the settings, the worlds or the Postgres."""
@@ -67,6 +70,9 @@ class Supervision:
             limit=self._settings.max_episodes,
             instruments=self._instruments,
         )
+        if self._settings.worker == 0:
+            # One worker counts for all, as they share the Postgres.
+            self._counting = asyncio.create_task(postgres_gauge.watch(cluster, self._instruments))
         self._episodes.attach(cluster, self._slots)
 
     async def run(self) -> None:
@@ -93,6 +99,9 @@ class Supervision:
     async def _release(self) -> None:
         slots, self._slots = self._slots, None
         cluster, self._cluster = self._cluster, None
+        counting, self._counting = self._counting, None
+        if counting:
+            await cancel_all([counting])
         if slots:
             await slots.close()
         if cluster:
