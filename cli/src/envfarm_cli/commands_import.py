@@ -1,6 +1,8 @@
 """`envfarm import thinkingbox`: another harness's dataset, read and hashed, never executed."""
 
+import re
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +14,14 @@ from envfarm_cli.campaign.files import write_durably
 from envfarm_cli.commands_stack import JsonOption
 from envfarm_cli.failure import BadInput
 from envfarm_cli.output import EXIT_CODES, FAILED, OK, Output, plain
-from envfarm_cli.thinkingbox import catalogue, server_list
+from envfarm_cli.thinkingbox import catalogue, hosted_world, server_list
 from envfarm_cli.thinkingbox.dataset import Dataset, Hydrated, read_selectors
+from envfarm_cli.thinkingbox.hosted_world import Hosting
 from envfarm_numbers.benchmarks import Benchmarks, list_of
 
+BENCHMARK_DAY = "2025-10-01T13:00:00Z"
+"""The day on which ThinkingBox-Bench v1 plays."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SHOWN = 10
 """Reasons, and test cases that cannot be read, that are shown to people."""
 
@@ -50,6 +56,21 @@ def thinkingbox(
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="Folder for the catalogue, outside the dataset.")
     ] = None,
+    worlds: Annotated[
+        Path | None,
+        typer.Option(help="Folder for hosted worlds, outside the dataset: domains to serve."),
+    ] = None,
+    environment: Annotated[
+        Path | None,
+        typer.Option(help="Virtual environment in which the dataset's servers are installed."),
+    ] = None,
+    variable: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE for every server that is a command. Repeatable."),
+    ] = None,
+    now: Annotated[
+        str, typer.Option(help="The frozen clock of hosted worlds, with its zone.")
+    ] = BENCHMARK_DAY,
     list_as: Annotated[
         str, typer.Option("--list-as", help="Also write hashes.json: these tasks by hashes alone.")
     ] = "",
@@ -60,24 +81,51 @@ def thinkingbox(
     Test cases may be Python or YAML. Python files are parsed, never imported or run: what describes
     a test is text in them. Each task is hydrated (init merged into its scenario, history and fixtures
     put in, tags joined) and hashed; the same dataset gives the same hashes on every machine. Without
-    --out nothing is written. Exit code 1 when a test case cannot be read.
+    --out and --worlds nothing is written. Exit code 1 when a test case cannot be read.
 
-    Which tasks can be run today: docs/thinkingbox.md.
+    With --worlds, tasks without obstacles become domains: pin the tools of each once with
+    [b]envfarm world pin NAME --domains DIR[/b], then serve DIR. What can be done with them today:
+    docs/thinkingbox.md.
 
     Example: [b]envfarm import thinkingbox --dataset data/dataset --servers data/servers.yaml[/b]
     """
     out, source = Output(json), Dataset(dataset)
-    if out_dir and out_dir.resolve().is_relative_to(_tree(source.root)):
-        raise BadInput(
-            f"{out_dir} lies in the dataset's own tree", hint="choose a folder of yours with --out"
-        )
+    for option, folder in (("--out", out_dir), ("--worlds", worlds)):
+        if folder and folder.resolve().is_relative_to(_tree(source.root)):
+            raise BadInput(
+                f"{folder} lies in the dataset's own tree",
+                hint=f"choose a folder of yours with {option}",
+            )
+    hosting = _hosting(now, environment, variable or [])
+    if not worlds and (environment or variable):
+        raise BadInput("--environment and --variable are for --worlds, which is not given")
     if list_as and not out_dir:
         raise BadInput("--list-as writes into --out, which is not given")
     known = server_list.read(servers)
     with out.console.status("reading test cases"):
         tasks, unreadable = _read(source, _selectors(source, test_list or []), agent)
         listed = catalogue.entries(tasks, known, Benchmarks.known())
-    result: dict[str, Any] = {
+    result = _result(listed, unreadable)
+    if out_dir and listed:
+        used = {name for entry in listed for name in entry["servers"]}
+        chosen = [server for name, server in sorted(known.items()) if name in used]
+        result["folder"] = str(out_dir)
+        result["hash"] = catalogue.write(out_dir, listed, tasks, chosen)
+        if list_as:
+            text = list_of(list_as, listed)
+            write_durably(out_dir / "hashes.json", text.encode())
+    if worlds and listed:
+        with out.console.status("writing worlds"):
+            hosted = hosted_world.write(worlds, listed, tasks, known, hosting)
+        result["worlds"] = {name: len(ids) for name, ids in hosted.items()}
+    _show(listed, result, out)
+    _show_worlds(result, worlds, out)
+    out.result(result)
+    return FAILED if unreadable else OK
+
+
+def _result(listed: list[dict[str, Any]], unreadable: list[dict[str, str]]) -> dict[str, Any]:
+    return {
         "ok": not unreadable,
         "tasks": len(listed),
         "without_obstacles": sum(not entry["obstacles"] for entry in listed),
@@ -85,19 +133,34 @@ def thinkingbox(
         "needs": dict(Counter(need for entry in listed for need in entry["needs"])),
         "obstacles": dict(Counter(why for entry in listed for why in entry["obstacles"])),
         "unreadable": unreadable,
-        "folder": str(out_dir) if out_dir else None,
+        "folder": None,
         "hash": None,
+        "worlds": None,
     }
-    if out_dir and listed:
-        used = {name for entry in listed for name in entry["servers"]}
-        chosen = [server for name, server in sorted(known.items()) if name in used]
-        result["hash"] = catalogue.write(out_dir, listed, tasks, chosen)
-        if list_as:
-            text = list_of(list_as, listed)
-            write_durably(out_dir / "hashes.json", text.encode())
-    _show(listed, result, out)
-    out.result(result)
-    return FAILED if unreadable else OK
+
+
+def _show_worlds(result: dict[str, Any], folder: Path | None, out: Output) -> None:
+    for name, count in (result["worlds"] or {}).items():
+        out.say(
+            f"{plain(folder)}/{plain(name)}: {count} tasks; pin its tools with "
+            f"`envfarm world pin {plain(name)} --domains {plain(folder)}`"
+        )
+
+
+def _hosting(now: str, environment: Path | None, variables: list[str]) -> Hosting:
+    """BadInput for what cannot be in a world.yaml."""
+    try:
+        has_zone = datetime.fromisoformat(now).tzinfo is not None
+    except ValueError:
+        has_zone = False
+    if not has_zone:
+        raise BadInput(f"{now!r} is no time with a zone", hint=f"write it as {BENCHMARK_DAY}")
+    if environment and not (environment / "bin" / "python").exists():
+        raise BadInput(f"{environment} is no virtual environment: it has no bin/python")
+    pairs = {item.partition("=")[0]: item.partition("=")[2] for item in variables}
+    if wrong := next((name for name in pairs if not _VARIABLE.fullmatch(name)), None):
+        raise BadInput(f"{wrong!r} is no name of a variable", hint="write NAME=VALUE")
+    return Hosting(now, environment, pairs)
 
 
 def _selectors(source: Dataset, lists: list[Path]) -> list[str]:
@@ -149,7 +212,7 @@ def _show(listed: list[dict[str, Any]], result: dict[str, Any], out: Output) -> 
         out.say(f"[red]✗[/red] {plain(item['uid'])}: {plain(item['reason'])}")
     for name, count in result["of_benchmarks"].items():
         out.say(f"{count} tasks of {plain(name)}: for evaluation only, training refuses them")
-    where = plain(result["folder"]) if result["folder"] else "nothing was written; give --out"
+    where = plain(result["folder"]) if result["folder"] else "no catalogue was written; give --out"
     out.say(
         f"{result['tasks']} tasks read, {result['without_obstacles']} without obstacles, "
         f"{len(result['unreadable'])} unreadable; {where}"

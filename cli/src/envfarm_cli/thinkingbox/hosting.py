@@ -7,6 +7,7 @@ from envfarm_cli.thinkingbox.dataset import Hydrated
 from envfarm_cli.thinkingbox.server_list import Server
 
 RESERVED = "__reserved__"
+_SERVER = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _JUDGE = re.compile(r"\bjudge\s*\.\s*\w+\s*\(")
 
 
@@ -19,6 +20,8 @@ def obstacles(task: Hydrated, servers: Mapping[str, Server]) -> list[str]:
             found.append(f"server {name} is not in the servers file")
         else:
             found += servers[name].obstacles
+        if not _SERVER.fullmatch(name):
+            found.append(f"{name!r} cannot be the name of a mounted server")
     if not content["world_state"]:
         found.append("it names no server")
     if content["tags"]["skip"]:

@@ -11,7 +11,7 @@ from env_server.episode_files import EpisodeFiles, FileRoom
 from env_server.mounted_servers import MountedServers
 from env_server.server_room import ServerRoom
 from env_server.slot import Slot
-from env_server.world import World
+from env_server.world import Task
 
 
 @dataclass(slots=True)
@@ -37,18 +37,18 @@ class Outfitter:
     server_room: ServerRoom | None = None
 
     async def outfit(
-        self, episode_id: str, world: World, slot: Slot, lost: Callable[[str], None]
+        self, episode_id: str, task: Task, slot: Slot, lost: Callable[[str], None]
     ) -> Belongings:
-        """What `world` gives an episode; on any error nothing of it stays. `lost` is told when a
+        """What the task's world gives an episode; on any error nothing of it stays. `lost` is told when a
         server has ended. NoCapacity when there is no room; ForeignServerError or BrokenWorld."""
-        found = Belongings()
+        found, world = Belongings(), task.world
         try:
             if self.file_room and world.file_limits:
                 found.files = await asyncio.to_thread(
                     self.file_room.open, episode_id, world.file_limits, world.seed_files
                 )
             if self.server_room and world.servers:
-                found.servers = await MountedServers.start(world, self.server_room, slot.dsn, lost)
+                found.servers = await MountedServers.start(task, self.server_room, slot.dsn, lost)
         except OSError as error:
             await found.release()
             raise NoCapacity(

@@ -181,7 +181,7 @@ class Episodes:
         owned = Belongings()
         try:
             owned = await self._outfitter.outfit(
-                episode.episode_id, task.world, slot, lambda why: self._lost(episode, why)
+                episode.episode_id, task, slot, lambda why: self._lost(episode, why)
             )
             if self.draining or self._slots is not slots:
                 raise NoCapacity(

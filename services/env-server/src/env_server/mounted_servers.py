@@ -18,12 +18,12 @@ from envfarm_common import logging
 
 from env_server import evidence
 from env_server.evidence import Table, TableRows
-from env_server.server_file import ForeignTool, PinnedTool, ServerFile, foreign_tool
+from env_server.server_file import ForeignTool, PinnedTool, ServerFile, chosen, foreign_tool
 from env_server.server_link import ServerLink
 from env_server.server_process import ServerProcess
 from env_server.server_room import Place, ServerRoom
 from env_server.tool_call import MAX_RESULT_BYTES, Observation
-from env_server.world import World
+from env_server.world import Task, World
 
 log = logging.get(__name__)
 
@@ -61,8 +61,16 @@ class _Mounted:
 class MountedServers:
     """Made by `start`; `lost` is told a reason when the episode cannot go on without a server."""
 
-    def __init__(self, world: World, room: ServerRoom, dsn: str, lost: Callable[[str], None]):
+    def __init__(
+        self,
+        world: World,
+        room: ServerRoom,
+        dsn: str,
+        lost: Callable[[str], None],
+        inits: Mapping[str, Mapping[str, Any]],
+    ):
         self._world = world
+        self._inits = inits
         self._room = room
         self._dsn = dsn
         self._lost = lost
@@ -77,11 +85,12 @@ class MountedServers:
 
     @classmethod
     async def start(
-        cls, world: World, room: ServerRoom, dsn: str, lost: Callable[[str], None]
+        cls, task: Task, room: ServerRoom, dsn: str, lost: Callable[[str], None]
     ) -> "MountedServers":
-        """All servers of `world`, ready; on any error none is left. ForeignServerError or
-        BrokenWorld, NoCapacity when no place is left."""
-        mounted = cls(world, room, dsn, lost)
+        """All servers of the task's world, told what the task says, ready; on any error none is left.
+        ForeignServerError or BrokenWorld, NoCapacity when no place is left."""
+        world = task.world
+        mounted = cls(world, room, dsn, lost, task.inits)
         try:
             for name in world.servers:
                 await mounted._start(name)
@@ -187,8 +196,9 @@ class MountedServers:
                     listed = await mounted.link.open()
                     require_pinned(self._world, name, listed)
                     if spec.lifecycle.init:
+                        config = {**spec.config, **self._inits.get(name, {})}
                         told = await mounted.link.run_lifecycle(
-                            spec.lifecycle.init, {"config": dict(spec.config)}
+                            spec.lifecycle.init, {"config": config}
                         )
                         _require_accepted(name, told)
             except TimeoutError as error:
@@ -249,7 +259,7 @@ def _require_accepted(name: str, told: str) -> None:
 async def list_tools(world: World, room: ServerRoom, dsn: str) -> Mapping[str, list[PinnedTool]]:
     """What each server of a world offers now, as a pin holds it: started for this alone."""
     found: dict[str, list[PinnedTool]] = {}
-    lonely = MountedServers(world, room, dsn, lambda reason: None)
+    lonely = MountedServers(world, room, dsn, lambda reason: None, {})
     for name, spec in world.servers.items():
         mounted = await lonely._spawn(name, spec)
         try:
@@ -268,4 +278,4 @@ async def list_tools(world: World, room: ServerRoom, dsn: str) -> Mapping[str, l
         missing = set(spec.tools or []) - {tool.name for tool in listed}
         if missing:
             raise BrokenWorld(f"server {name} has no tool {', '.join(sorted(missing))}")
-    return found
+    return found if world.offer is None else chosen(found, world.offer)

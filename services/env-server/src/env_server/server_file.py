@@ -6,7 +6,7 @@ is part of the world's hash, and an episode does not open when a server offers a
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -65,6 +65,9 @@ class Lifecycle(_Strict):
     """Called once without arguments when the episode is sealed; its answer is evidence."""
     teardown: str = ""
     """Called without arguments before the server is ended; what it answers does not matter."""
+    may_lack: bool = False
+    """Whether a server without one of these tools is taken as it is: not told its config, with {} as
+    its effects."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -157,8 +160,11 @@ def foreign_tool(server: str, pinned: PinnedTool) -> ForeignTool:
     return ForeignTool(pinned.name, pinned.description, canonical_json(schema), server)
 
 
-def read_pins(path: Path, servers: Mapping[str, ServerFile]) -> dict[str, ForeignTool]:
-    """The tools of all servers by name, as pinned; BrokenWorld when the file does not fit them."""
+def read_pins(
+    path: Path, servers: Mapping[str, ServerFile], offer: Collection[str] | None = None
+) -> dict[str, ForeignTool]:
+    """The tools of all servers by name, as pinned; BrokenWorld when the file does not fit them, or not
+    the `offer` of the world."""
     hint = f"write it with `envfarm world pin {path.parent.parent.name}`"
     try:
         pins = _Pins.model_validate_json(path.read_bytes()).servers
@@ -178,7 +184,23 @@ def read_pins(path: Path, servers: Mapping[str, ServerFile]) -> dict[str, Foreig
             if not servers[server].offers(tool.name) or tool.name in found:
                 raise BrokenWorld(f"{path}: tool {tool.name} cannot be offered", hint=hint)
             found[tool.name] = foreign_tool(server, tool)
+    if offer is not None and set(found) != set(offer):
+        raise BrokenWorld(f"{path} has other tools than world.yaml offers", hint=hint)
     return found
+
+
+def chosen(
+    listed: Mapping[str, list[PinnedTool]], offer: Collection[str]
+) -> dict[str, list[PinnedTool]]:
+    """Of what servers list, in their order, what `offer` names; of two tools of one name the later
+    server's. BrokenWorld when nobody has one of them."""
+    owner = {tool.name: server for server, tools in listed.items() for tool in tools}
+    if missing := sorted(set(offer) - owner.keys()):
+        raise BrokenWorld(f"no server has a tool {', '.join(missing)}, which world.yaml offers")
+    return {
+        server: [tool for tool in tools if tool.name in offer and owner[tool.name] == server]
+        for server, tools in listed.items()
+    }
 
 
 def pins_text(tools: Mapping[str, list[PinnedTool]]) -> str:

@@ -84,7 +84,10 @@ class ServerLink:
         return _text(result), bool(result.is_error)
 
     async def run_lifecycle(self, tool: str, arguments: dict[str, Any]) -> str:
-        """Call one of the env-server's own tools; ForeignServerError when it refuses."""
+        """Call one of the env-server's own tools; ForeignServerError when it refuses. "{}" where
+        world.yaml says that the server may lack it."""
+        if tool not in self._schemas and self._spec.lifecycle.may_lack:
+            return "{}"
         if tool not in self._schemas:
             raise BrokenWorld(f"server {self.name} has no tool {tool}, which world.yaml names")
         if "session_id" in (self._schemas[tool].get("properties") or {}):

@@ -18,6 +18,8 @@ from env_server.episode_files import read_seed, rows_of
 from env_server.evidence import TableRows
 from env_server.file_view import FileLimits
 from env_server.server_file import FOLDER, PINS, ForeignTool, ServerFile, read_pins
+from env_server.task_inits import FOLDER as INITS
+from env_server.task_inits import read_inits
 from env_server.toolkit import Tool
 
 HASHED_FILES = ("world.yaml", "schema.sql", "seed.sql", "policy.md", "tools.py")
@@ -62,6 +64,9 @@ class WorldFile(_Strict):
     """Gives every episode a private folder, which starts with what lies in world/files/."""
     servers: dict[_Slug, ServerFile] = {}
     """MCP servers of others that every episode gets, in the order in which they start."""
+    offer: list[str] | None = None
+    """Tools of servers that the agent may call, whichever server has them: of two of one name the
+    later server's. All that the servers offer unless given."""
 
 
 class Limits(_Strict):
@@ -119,6 +124,8 @@ class World:
     servers: Mapping[str, ServerFile] = field(default_factory=dict)
     foreign: Mapping[str, ForeignTool] = field(default_factory=dict)
     """Tools of the servers by name, as pinned."""
+    offer: tuple[str, ...] | None = None
+    """As in world.yaml."""
 
     @property
     def offered(self) -> Mapping[str, Tool | ForeignTool]:
@@ -152,6 +159,8 @@ class Task:
     opening: str
     limits: Limits
     tags: Mapping[str, str]
+    inits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What this task gives the world's servers on top of their `config`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +217,7 @@ def load_world(folder: Path, *, is_pinned: bool = True) -> World:
     content |= {f"files/{path}": data for path, data in seed.items()}
     foreign: dict[str, ForeignTool] = {}
     if facts.servers and is_pinned:
-        foreign = read_pins(folder / PINS, facts.servers)
+        foreign = read_pins(folder / PINS, facts.servers, facts.offer)
         content |= {PINS: _read(folder / PINS), **_code(folder / FOLDER)}
     world_hash = content_hash({name: bytes_hash(data) for name, data in content.items()})
     tools = _load_tools(folder / "tools.py", world_hash, may_lack=bool(facts.servers))
@@ -229,6 +238,7 @@ def load_world(folder: Path, *, is_pinned: bool = True) -> World:
         initial_files=rows_of(seed) if facts.files else None,
         servers=facts.servers,
         foreign=foreign,
+        offer=None if facts.offer is None else tuple(facts.offer),
     )
 
 
@@ -240,13 +250,17 @@ def load_task(path: Path, world: World) -> Task:
         )
     public = facts.model_dump(mode="json")
     tags = {"domain": world.world_id, **public["tags"]}
+    told = [name for name, server in world.servers.items() if server.lifecycle.init]
+    inits = read_inits(world.folder / INITS / f"{path.stem}.json", told)
+    own = {"inits": content_hash(inits)} if inits else {}
     return Task(
         task_id=facts.id,
-        task_hash=content_hash({**public, "world_hash": world.world_hash}),
+        task_hash=content_hash({**public, **own, "world_hash": world.world_hash}),
         world=world,
         opening=facts.opening,
         limits=facts.limits,
         tags=dict(sorted(tags.items())),
+        inits=inits,
     )
 
 
