@@ -40,7 +40,7 @@ def test_an_example_is_read_as_it_stands(example: str, tmp_path: Path):
 def test_every_kind_has_an_example(tmp_path: Path):
     shown = {check.kind for example in EXAMPLES for check in read(example, tmp_path).checks}
     assert shown == {kind.model_fields["kind"].annotation.__args__[0] for kind in KINDS}
-    assert len(shown) == 6
+    assert len(shown) == 7
 
 
 @pytest.mark.parametrize(

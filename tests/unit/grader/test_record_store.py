@@ -49,7 +49,8 @@ def test_no_id_of_a_caller_reaches_a_file_that_is_not_ours(text: str):
 
 def test_evidence_is_the_same_wherever_the_state_came_from():
     first = to_document(evidence(PAID), "Paid.")
-    again, reply = from_document(first, "ep-9")
+    again, reply, said = from_document(first, "ep-9")
+    assert said is None
     assert to_document(again, reply) == first
     assert "episode_id" not in first
     assert kinds_of(again) == ["postgres"]

@@ -68,7 +68,7 @@ def values_of(files: Iterable[CheckFile]) -> dict[str, list[Any]]:
     """The values of each argument in the golden runs, near misses and extra writes of a domain."""
     found: dict[str, dict[str, Any]] = defaultdict(dict)
     for checks in files:
-        runs = [checks.golden.actions, [checks.extra_write]]
+        runs = [checks.golden.actions, [checks.extra_write] if checks.extra_write else []]
         runs += [miss.actions for miss in checks.near_misses]
         for action in (action for run in runs for action in run):
             for name, value in action.arguments.items():

@@ -27,7 +27,7 @@ from envfarm.v1 import evidence_pb2 as envfarm_dot_v1_dot_evidence__pb2
 from envfarm.v1 import verdict_pb2 as envfarm_dot_v1_dot_verdict__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x65nvfarm/v1/grader_service.proto\x12\nenvfarm.v1\x1a\x15\x65nvfarm/v1/task.proto\x1a\x19\x65nvfarm/v1/evidence.proto\x1a\x18\x65nvfarm/v1/verdict.proto\":\n\x10\x45pisodeReference\x12\x12\n\nenv_server\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\"4\n\x0bStateTables\x12%\n\x06tables\x18\x01 \x03(\x0b\x32\x15.envfarm.v1.TableRows\"\xcd\x01\n\x0cGradeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12!\n\x04task\x18\x02 \x01(\x0b\x32\x13.envfarm.v1.TaskRef\x12/\n\x07\x65pisode\x18\x03 \x01(\x0b\x32\x1c.envfarm.v1.EpisodeReferenceH\x00\x12\r\n\x03\x64sn\x18\x04 \x01(\tH\x00\x12(\n\x05state\x18\x05 \x01(\x0b\x32\x17.envfarm.v1.StateTablesH\x00\x12\x13\n\x0b\x66inal_reply\x18\x06 \x01(\tB\x07\n\x05input\"5\n\rGradeResponse\x12$\n\x07verdict\x18\x01 \x01(\x0b\x32\x13.envfarm.v1.Verdict\"\'\n\x11GetVerdictRequest\x12\x12\n\nverdict_id\x18\x01 \x01(\t\":\n\x12GetVerdictResponse\x12$\n\x07verdict\x18\x01 \x01(\x0b\x32\x13.envfarm.v1.Verdict2\x9a\x01\n\rGraderService\x12<\n\x05Grade\x12\x18.envfarm.v1.GradeRequest\x1a\x19.envfarm.v1.GradeResponse\x12K\n\nGetVerdict\x12\x1d.envfarm.v1.GetVerdictRequest\x1a\x1e.envfarm.v1.GetVerdictResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x65nvfarm/v1/grader_service.proto\x12\nenvfarm.v1\x1a\x15\x65nvfarm/v1/task.proto\x1a\x19\x65nvfarm/v1/evidence.proto\x1a\x18\x65nvfarm/v1/verdict.proto\":\n\x10\x45pisodeReference\x12\x12\n\nenv_server\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\"4\n\x0bStateTables\x12%\n\x06tables\x18\x01 \x03(\x0b\x32\x15.envfarm.v1.TableRows\"\xe8\x01\n\x0cGradeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12!\n\x04task\x18\x02 \x01(\x0b\x32\x13.envfarm.v1.TaskRef\x12/\n\x07\x65pisode\x18\x03 \x01(\x0b\x32\x1c.envfarm.v1.EpisodeReferenceH\x00\x12\r\n\x03\x64sn\x18\x04 \x01(\tH\x00\x12(\n\x05state\x18\x05 \x01(\x0b\x32\x17.envfarm.v1.StateTablesH\x00\x12\x13\n\x0b\x66inal_reply\x18\x06 \x01(\t\x12\x19\n\x11\x63onversation_json\x18\x07 \x01(\tB\x07\n\x05input\"5\n\rGradeResponse\x12$\n\x07verdict\x18\x01 \x01(\x0b\x32\x13.envfarm.v1.Verdict\"\'\n\x11GetVerdictRequest\x12\x12\n\nverdict_id\x18\x01 \x01(\t\":\n\x12GetVerdictResponse\x12$\n\x07verdict\x18\x01 \x01(\x0b\x32\x13.envfarm.v1.Verdict2\x9a\x01\n\rGraderService\x12<\n\x05Grade\x12\x18.envfarm.v1.GradeRequest\x1a\x19.envfarm.v1.GradeResponse\x12K\n\nGetVerdict\x12\x1d.envfarm.v1.GetVerdictRequest\x1a\x1e.envfarm.v1.GetVerdictResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,13 +39,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STATETABLES']._serialized_start=183
   _globals['_STATETABLES']._serialized_end=235
   _globals['_GRADEREQUEST']._serialized_start=238
-  _globals['_GRADEREQUEST']._serialized_end=443
-  _globals['_GRADERESPONSE']._serialized_start=445
-  _globals['_GRADERESPONSE']._serialized_end=498
-  _globals['_GETVERDICTREQUEST']._serialized_start=500
-  _globals['_GETVERDICTREQUEST']._serialized_end=539
-  _globals['_GETVERDICTRESPONSE']._serialized_start=541
-  _globals['_GETVERDICTRESPONSE']._serialized_end=599
-  _globals['_GRADERSERVICE']._serialized_start=602
-  _globals['_GRADERSERVICE']._serialized_end=756
+  _globals['_GRADEREQUEST']._serialized_end=470
+  _globals['_GRADERESPONSE']._serialized_start=472
+  _globals['_GRADERESPONSE']._serialized_end=525
+  _globals['_GETVERDICTREQUEST']._serialized_start=527
+  _globals['_GETVERDICTREQUEST']._serialized_end=566
+  _globals['_GETVERDICTRESPONSE']._serialized_start=568
+  _globals['_GETVERDICTRESPONSE']._serialized_end=626
+  _globals['_GRADERSERVICE']._serialized_start=629
+  _globals['_GRADERSERVICE']._serialized_end=783
 # @@protoc_insertion_point(module_scope)

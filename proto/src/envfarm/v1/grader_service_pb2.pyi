@@ -24,20 +24,22 @@ class StateTables(_message.Message):
     def __init__(self, tables: _Optional[_Iterable[_Union[_evidence_pb2.TableRows, _Mapping]]] = ...) -> None: ...
 
 class GradeRequest(_message.Message):
-    __slots__ = ("request_id", "task", "episode", "dsn", "state", "final_reply")
+    __slots__ = ("request_id", "task", "episode", "dsn", "state", "final_reply", "conversation_json")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     EPISODE_FIELD_NUMBER: _ClassVar[int]
     DSN_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     FINAL_REPLY_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_JSON_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     task: _task_pb2.TaskRef
     episode: EpisodeReference
     dsn: str
     state: StateTables
     final_reply: str
-    def __init__(self, request_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., episode: _Optional[_Union[EpisodeReference, _Mapping]] = ..., dsn: _Optional[str] = ..., state: _Optional[_Union[StateTables, _Mapping]] = ..., final_reply: _Optional[str] = ...) -> None: ...
+    conversation_json: str
+    def __init__(self, request_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., episode: _Optional[_Union[EpisodeReference, _Mapping]] = ..., dsn: _Optional[str] = ..., state: _Optional[_Union[StateTables, _Mapping]] = ..., final_reply: _Optional[str] = ..., conversation_json: _Optional[str] = ...) -> None: ...
 
 class GradeResponse(_message.Message):
     __slots__ = ("verdict",)

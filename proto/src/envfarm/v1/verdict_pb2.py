@@ -26,21 +26,23 @@ from envfarm.v1 import task_pb2 as envfarm_dot_v1_dot_task__pb2
 from envfarm.v1 import evidence_pb2 as envfarm_dot_v1_dot_evidence__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x65nvfarm/v1/verdict.proto\x12\nenvfarm.v1\x1a\x15\x65nvfarm/v1/task.proto\x1a\x19\x65nvfarm/v1/evidence.proto\"l\n\x0b\x43heckResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0e\n\x06passed\x18\x03 \x01(\x08\x12\x10\n\x08\x65xpected\x18\x04 \x01(\t\x12\x10\n\x08observed\x18\x05 \x01(\t\x12\r\n\x05judge\x18\x06 \x01(\t\";\n\x07Timings\x12\x18\n\x10\x65vidence_seconds\x18\x01 \x01(\x01\x12\x16\n\x0e\x63hecks_seconds\x18\x02 \x01(\x01\"\xd5\x04\n\x07Verdict\x12\x12\n\nverdict_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12!\n\x04task\x18\x03 \x01(\x0b\x32\x13.envfarm.v1.TaskRef\x12)\n\x06status\x18\x04 \x01(\x0e\x32\x19.envfarm.v1.VerdictStatus\x12\x13\n\x06reward\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\'\n\x06\x63hecks\x18\x06 \x03(\x0b\x32\x17.envfarm.v1.CheckResult\x12#\n\x04\x64iff\x18\x07 \x03(\x0b\x32\x15.envfarm.v1.RowChange\x12\x13\n\x0b\x63hecks_hash\x18\x08 \x01(\t\x12\x13\n\x0bgrader_hash\x18\t \x01(\t\x12\x1a\n\x12initial_state_hash\x18\n \x01(\t\x12\x18\n\x10\x66inal_state_hash\x18\x0b \x01(\t\x12\x19\n\x11ungradable_reason\x18\x0c \x01(\t\x12\x0f\n\x07seconds\x18\r \x01(\x01\x12#\n\x05world\x18\x0e \x01(\x0b\x32\x14.envfarm.v1.WorldRef\x12\x15\n\revidence_hash\x18\x0f \x01(\t\x12\x13\n\x0bgolden_hash\x18\x10 \x01(\t\x12%\n\x05input\x18\x11 \x01(\x0e\x32\x16.envfarm.v1.GradeInput\x12\x12\n\nepisode_id\x18\x12 \x01(\t\x12$\n\x07timings\x18\x13 \x01(\x0b\x32\x13.envfarm.v1.Timings\x12\x12\n\nrules_hash\x18\x14 \x01(\t\x12\x14\n\x0cjudge_tokens\x18\x15 \x01(\rB\t\n\x07_reward*i\n\rVerdictStatus\x12\x1e\n\x1aVERDICT_STATUS_UNSPECIFIED\x10\x00\x12\x19\n\x15VERDICT_STATUS_GRADED\x10\x01\x12\x1d\n\x19VERDICT_STATUS_UNGRADABLE\x10\x02*\x86\x01\n\nGradeInput\x12\x1b\n\x17GRADE_INPUT_UNSPECIFIED\x10\x00\x12\x17\n\x13GRADE_INPUT_EPISODE\x10\x01\x12\x13\n\x0fGRADE_INPUT_DSN\x10\x02\x12\x15\n\x11GRADE_INPUT_STATE\x10\x03\x12\x16\n\x12GRADE_INPUT_STORED\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x65nvfarm/v1/verdict.proto\x12\nenvfarm.v1\x1a\x15\x65nvfarm/v1/task.proto\x1a\x19\x65nvfarm/v1/evidence.proto\"l\n\x0b\x43heckResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0e\n\x06passed\x18\x03 \x01(\x08\x12\x10\n\x08\x65xpected\x18\x04 \x01(\t\x12\x10\n\x08observed\x18\x05 \x01(\t\x12\r\n\x05judge\x18\x06 \x01(\t\"y\n\x0fUpstreamVerdict\x12\x0f\n\x07harness\x18\x01 \x01(\t\x12\x0e\n\x06result\x18\x02 \x01(\x08\x12\x0e\n\x06reward\x18\x03 \x01(\x01\x12\x17\n\x0fis_system_error\x18\x04 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\t\x12\x0c\n\x04line\x18\x06 \x01(\r\";\n\x07Timings\x12\x18\n\x10\x65vidence_seconds\x18\x01 \x01(\x01\x12\x16\n\x0e\x63hecks_seconds\x18\x02 \x01(\x01\"\x87\x05\n\x07Verdict\x12\x12\n\nverdict_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12!\n\x04task\x18\x03 \x01(\x0b\x32\x13.envfarm.v1.TaskRef\x12)\n\x06status\x18\x04 \x01(\x0e\x32\x19.envfarm.v1.VerdictStatus\x12\x13\n\x06reward\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\'\n\x06\x63hecks\x18\x06 \x03(\x0b\x32\x17.envfarm.v1.CheckResult\x12#\n\x04\x64iff\x18\x07 \x03(\x0b\x32\x15.envfarm.v1.RowChange\x12\x13\n\x0b\x63hecks_hash\x18\x08 \x01(\t\x12\x13\n\x0bgrader_hash\x18\t \x01(\t\x12\x1a\n\x12initial_state_hash\x18\n \x01(\t\x12\x18\n\x10\x66inal_state_hash\x18\x0b \x01(\t\x12\x19\n\x11ungradable_reason\x18\x0c \x01(\t\x12\x0f\n\x07seconds\x18\r \x01(\x01\x12#\n\x05world\x18\x0e \x01(\x0b\x32\x14.envfarm.v1.WorldRef\x12\x15\n\revidence_hash\x18\x0f \x01(\t\x12\x13\n\x0bgolden_hash\x18\x10 \x01(\t\x12%\n\x05input\x18\x11 \x01(\x0e\x32\x16.envfarm.v1.GradeInput\x12\x12\n\nepisode_id\x18\x12 \x01(\t\x12$\n\x07timings\x18\x13 \x01(\x0b\x32\x13.envfarm.v1.Timings\x12\x12\n\nrules_hash\x18\x14 \x01(\t\x12\x14\n\x0cjudge_tokens\x18\x15 \x01(\r\x12\x30\n\x0b\x61s_upstream\x18\x16 \x01(\x0b\x32\x1b.envfarm.v1.UpstreamVerdictB\t\n\x07_reward*i\n\rVerdictStatus\x12\x1e\n\x1aVERDICT_STATUS_UNSPECIFIED\x10\x00\x12\x19\n\x15VERDICT_STATUS_GRADED\x10\x01\x12\x1d\n\x19VERDICT_STATUS_UNGRADABLE\x10\x02*\x86\x01\n\nGradeInput\x12\x1b\n\x17GRADE_INPUT_UNSPECIFIED\x10\x00\x12\x17\n\x13GRADE_INPUT_EPISODE\x10\x01\x12\x13\n\x0fGRADE_INPUT_DSN\x10\x02\x12\x15\n\x11GRADE_INPUT_STATE\x10\x03\x12\x16\n\x12GRADE_INPUT_STORED\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'envfarm.v1.verdict_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_VERDICTSTATUS']._serialized_start=861
-  _globals['_VERDICTSTATUS']._serialized_end=966
-  _globals['_GRADEINPUT']._serialized_start=969
-  _globals['_GRADEINPUT']._serialized_end=1103
+  _globals['_VERDICTSTATUS']._serialized_start=1034
+  _globals['_VERDICTSTATUS']._serialized_end=1139
+  _globals['_GRADEINPUT']._serialized_start=1142
+  _globals['_GRADEINPUT']._serialized_end=1276
   _globals['_CHECKRESULT']._serialized_start=90
   _globals['_CHECKRESULT']._serialized_end=198
-  _globals['_TIMINGS']._serialized_start=200
-  _globals['_TIMINGS']._serialized_end=259
-  _globals['_VERDICT']._serialized_start=262
-  _globals['_VERDICT']._serialized_end=859
+  _globals['_UPSTREAMVERDICT']._serialized_start=200
+  _globals['_UPSTREAMVERDICT']._serialized_end=321
+  _globals['_TIMINGS']._serialized_start=323
+  _globals['_TIMINGS']._serialized_end=382
+  _globals['_VERDICT']._serialized_start=385
+  _globals['_VERDICT']._serialized_end=1032
 # @@protoc_insertion_point(module_scope)

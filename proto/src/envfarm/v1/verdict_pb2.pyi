@@ -47,6 +47,22 @@ class CheckResult(_message.Message):
     judge: str
     def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., passed: _Optional[bool] = ..., expected: _Optional[str] = ..., observed: _Optional[str] = ..., judge: _Optional[str] = ...) -> None: ...
 
+class UpstreamVerdict(_message.Message):
+    __slots__ = ("harness", "result", "reward", "is_system_error", "detail", "line")
+    HARNESS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    REWARD_FIELD_NUMBER: _ClassVar[int]
+    IS_SYSTEM_ERROR_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    harness: str
+    result: bool
+    reward: float
+    is_system_error: bool
+    detail: str
+    line: int
+    def __init__(self, harness: _Optional[str] = ..., result: _Optional[bool] = ..., reward: _Optional[float] = ..., is_system_error: _Optional[bool] = ..., detail: _Optional[str] = ..., line: _Optional[int] = ...) -> None: ...
+
 class Timings(_message.Message):
     __slots__ = ("evidence_seconds", "checks_seconds")
     EVIDENCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -56,7 +72,7 @@ class Timings(_message.Message):
     def __init__(self, evidence_seconds: _Optional[float] = ..., checks_seconds: _Optional[float] = ...) -> None: ...
 
 class Verdict(_message.Message):
-    __slots__ = ("verdict_id", "request_id", "task", "status", "reward", "checks", "diff", "checks_hash", "grader_hash", "initial_state_hash", "final_state_hash", "ungradable_reason", "seconds", "world", "evidence_hash", "golden_hash", "input", "episode_id", "timings", "rules_hash", "judge_tokens")
+    __slots__ = ("verdict_id", "request_id", "task", "status", "reward", "checks", "diff", "checks_hash", "grader_hash", "initial_state_hash", "final_state_hash", "ungradable_reason", "seconds", "world", "evidence_hash", "golden_hash", "input", "episode_id", "timings", "rules_hash", "judge_tokens", "as_upstream")
     VERDICT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -78,6 +94,7 @@ class Verdict(_message.Message):
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
     RULES_HASH_FIELD_NUMBER: _ClassVar[int]
     JUDGE_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    AS_UPSTREAM_FIELD_NUMBER: _ClassVar[int]
     verdict_id: str
     request_id: str
     task: _task_pb2.TaskRef
@@ -99,4 +116,5 @@ class Verdict(_message.Message):
     timings: Timings
     rules_hash: str
     judge_tokens: int
-    def __init__(self, verdict_id: _Optional[str] = ..., request_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., status: _Optional[_Union[VerdictStatus, str]] = ..., reward: _Optional[float] = ..., checks: _Optional[_Iterable[_Union[CheckResult, _Mapping]]] = ..., diff: _Optional[_Iterable[_Union[_evidence_pb2.RowChange, _Mapping]]] = ..., checks_hash: _Optional[str] = ..., grader_hash: _Optional[str] = ..., initial_state_hash: _Optional[str] = ..., final_state_hash: _Optional[str] = ..., ungradable_reason: _Optional[str] = ..., seconds: _Optional[float] = ..., world: _Optional[_Union[_task_pb2.WorldRef, _Mapping]] = ..., evidence_hash: _Optional[str] = ..., golden_hash: _Optional[str] = ..., input: _Optional[_Union[GradeInput, str]] = ..., episode_id: _Optional[str] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., rules_hash: _Optional[str] = ..., judge_tokens: _Optional[int] = ...) -> None: ...
+    as_upstream: UpstreamVerdict
+    def __init__(self, verdict_id: _Optional[str] = ..., request_id: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskRef, _Mapping]] = ..., status: _Optional[_Union[VerdictStatus, str]] = ..., reward: _Optional[float] = ..., checks: _Optional[_Iterable[_Union[CheckResult, _Mapping]]] = ..., diff: _Optional[_Iterable[_Union[_evidence_pb2.RowChange, _Mapping]]] = ..., checks_hash: _Optional[str] = ..., grader_hash: _Optional[str] = ..., initial_state_hash: _Optional[str] = ..., final_state_hash: _Optional[str] = ..., ungradable_reason: _Optional[str] = ..., seconds: _Optional[float] = ..., world: _Optional[_Union[_task_pb2.WorldRef, _Mapping]] = ..., evidence_hash: _Optional[str] = ..., golden_hash: _Optional[str] = ..., input: _Optional[_Union[GradeInput, str]] = ..., episode_id: _Optional[str] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., rules_hash: _Optional[str] = ..., judge_tokens: _Optional[int] = ..., as_upstream: _Optional[_Union[UpstreamVerdict, _Mapping]] = ...) -> None: ...

@@ -89,12 +89,13 @@ async def _opened(
         policy = Policy(settings.keep_days, settings.keep_bytes)
         sweeping = asyncio.create_task(_sweep(folder, policy))
         stack.callback(sweeping.cancel)
+        bases = BaseStore(settings.golden_dir)
         sources = Sources(
             source,
             AllowList(settings.env_servers),
             load_targets(settings.dsn_targets_file),
             scratch,
-            BaseStore(settings.golden_dir),
+            bases,
             settings.database_timeout_seconds,
         )
         door = GradeDoor(
@@ -102,7 +103,7 @@ async def _opened(
             GoldenStore(settings.golden_dir),
             sources,
             instruments,
-            make_runner(checkset, judge),
+            make_runner(checkset, judge, bases),
             store,
             Replay(store, claims, settings.replay_capacity, settings.claim_seconds),
         )

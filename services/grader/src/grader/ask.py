@@ -13,6 +13,8 @@ from envfarm.canonical import content_hash
 from envfarm.errors import InvalidArgument
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from grader.conversation import Conversation, plain
+
 MAX_BATCH = 256
 M = TypeVar("M", bound=BaseModel)
 
@@ -27,6 +29,7 @@ class _Sent(msgspec.Struct, forbid_unknown_fields=True):
     episode: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     dsn: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     state: dict[str, msgspec.Raw] | None = None
+    conversation: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 _SENT = msgspec.json.Decoder(_Sent)
@@ -87,6 +90,8 @@ class GradeRequest(Body):
     """All final rows of every table of the world; what a row holds: GET /v1/tasks/{id}/schema."""
     final_reply: str = Field(default="", max_length=1_000_000)
     """The agent's last message to the user; empty when there was none."""
+    conversation: Conversation | None = None
+    """All messages, for a task whose dataset's test may look at them; other tasks need none."""
 
 
 class BatchRequest(Body):
@@ -119,6 +124,7 @@ class Ask:
     """env-server and episode id."""
     dsn: str | None = None
     state: State | None = None
+    conversation: list[dict[str, Any]] | None = None
 
     @property
     def input(self) -> Input:
@@ -146,17 +152,26 @@ def read_grade(body: bytes) -> Ask:
     given = [request.episode is not None, request.dsn is not None, state is not None]
     if sum(given) != 1:
         raise InvalidArgument("body: exactly one of episode, dsn and state says what to grade")
+    return as_ask(request, state)
+
+
+def as_ask(request: GradeRequest, state: State | None) -> Ask:
+    """A checked request, with the tables that were sent beside it."""
+    told = request.model_dump(exclude={"conversation"})
+    said = None if request.conversation is None else plain(request.conversation)
+    content = [told, state_fingerprint(state or {})]
     return Ask(
         request_id=request.request_id,
         task_id=request.task_id,
         task_hash=request.task_hash,
         final_reply=request.final_reply,
-        fingerprint=content_hash([request.model_dump(), state_fingerprint(state or {})]),
+        fingerprint=content_hash(content if said is None else [*content, said]),
         episode=(request.episode.env_server, request.episode.episode_id)
         if request.episode
         else None,
         dsn=request.dsn,
         state=state,
+        conversation=said,
     )
 
 

@@ -194,8 +194,34 @@ class PythonCheck(Strict):
         return code
 
 
+class DatasetTest(Strict):
+    """A test function of a ThinkingBox dataset, run in the sandbox with the context and the judge that
+    such tests expect; a task has at most one. docs/thinkingbox.md says how its verdict comes about."""
+
+    name: Name
+    kind: Literal["dataset_test"]
+    code: Annotated[str, Field(min_length=1, max_length=2_000_000)]
+    """The test's file; its last line names the function `__tb_test_fn`."""
+    kept: dict[str, dict[str, JsonValue]] = {}
+    """By server: what its effects must hold that it was not told, such as questions for the judge."""
+
+    @field_validator("code")
+    @classmethod
+    def _defines_test(cls, code: str) -> str:
+        try:
+            tree = ast.parse(code)
+        except (SyntaxError, ValueError) as error:
+            raise ValueError(f"not valid Python: {error}") from error
+        last = tree.body[-1] if tree.body else None
+        match last:
+            case ast.Assign(targets=[ast.Name(id="__tb_test_fn")], value=ast.Name()):
+                return code
+            case _:
+                raise ValueError("the last line must be `__tb_test_fn = <function>`")
+
+
 Check = Annotated[
-    StateCheck | SqlCheck | UntouchedCheck | ReplyCheck | RubricCheck | PythonCheck,
+    StateCheck | SqlCheck | UntouchedCheck | ReplyCheck | RubricCheck | PythonCheck | DatasetTest,
     Field(discriminator="kind"),
 ]
 

@@ -111,8 +111,13 @@ class GradeDoor:
         record = self._store.verdict(verdict_id)
         file, golden = self._rules(record, checks)
         document = self._store.evidence(record["verdict"]["evidence_hash"])
-        evidence, reply = from_document(document, record["verdict"]["episode_id"])
-        attempt = Attempt(task_id=evidence.task_id, task_hash=evidence.task_hash, final_reply=reply)
+        evidence, reply, said = from_document(document, record["verdict"]["episode_id"])
+        attempt = Attempt(
+            task_id=evidence.task_id,
+            task_hash=evidence.task_hash,
+            final_reply=reply,
+            conversation=said,
+        )
         sources = self._sources
         state = StoredState(evidence, record["answers"], sources.bases, sources.scratch)
         runner = self._runner.without_model(record["words"])
@@ -164,7 +169,12 @@ class GradeDoor:
         }
 
     async def _grade(self, ask: Ask) -> Record:
-        attempt = Attempt(task_id=ask.task_id, task_hash=ask.task_hash, final_reply=ask.final_reply)
+        attempt = Attempt(
+            task_id=ask.task_id,
+            task_hash=ask.task_hash,
+            final_reply=ask.final_reply,
+            conversation=ask.conversation,
+        )
         file = self._checkset.find(ask.task_id)
         episode_id = ask.episode[1] if ask.episode else ""
         with logging.bind(episode_id=episode_id, request_id=ask.request_id):
@@ -235,7 +245,7 @@ class GradeDoor:
         """The verdict with what it takes to reach it again; evidence and rules are kept here."""
         evidence_hash = rules_hash = ""
         if graded.evidence:
-            document = to_document(graded.evidence, attempt.final_reply)
+            document = to_document(graded.evidence, attempt.final_reply, attempt.conversation)
             evidence_hash = self._store.put_evidence(document)
         if graded.golden:
             rules_hash = self._rules_kept.get(graded.checks_hash, "")

@@ -6,7 +6,7 @@
 Both are tables and changes to a check, so that `state`, `untouched` and `python` work on either.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from envfarm.errors import EvidenceError
 
 from grader import file_rows
 from grader.evidence import Change, Evidence, Table, verified
+
+Conversation = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,12 @@ def kinds_of(evidence: Evidence) -> list[str]:
     return [name for name in KINDS if name in found]
 
 
-def to_document(evidence: Evidence, final_reply: str) -> dict[str, Any]:
+def to_document(
+    evidence: Evidence, final_reply: str, conversation: Conversation | None = None
+) -> dict[str, Any]:
     """What is judged, and nothing of where it came from: equal ends have equal documents."""
     return {
+        **({} if conversation is None else {"conversation": list(conversation)}),
         "version": 1,
         "kinds": kinds_of(evidence),
         "task_id": evidence.task_id,
@@ -79,8 +84,10 @@ def to_document(evidence: Evidence, final_reply: str) -> dict[str, Any]:
     }
 
 
-def from_document(document: Mapping[str, Any], episode_id: str) -> tuple[Evidence, str]:
-    """Evidence and final reply; EvidenceError when the document is not one of ours."""
+def from_document(
+    document: Mapping[str, Any], episode_id: str
+) -> tuple[Evidence, str, Conversation | None]:
+    """Evidence, final reply and conversation; EvidenceError when the document is not one of ours."""
     try:
         unknown = [kind for kind in document["kinds"] if kind not in KINDS]
         if document["version"] != 1 or unknown:
@@ -106,6 +113,6 @@ def from_document(document: Mapping[str, Any], episode_id: str) -> tuple[Evidenc
             changes=tuple(Change(**change) for change in document["changes"]),
             leftovers=tuple(document["leftovers"]),
         )
-        return verified(evidence), document["final_reply"]
+        return verified(evidence), document["final_reply"], document.get("conversation")
     except (KeyError, TypeError, AttributeError) as error:
         raise EvidenceError(f"the kept evidence is unreadable: {error!r}") from error

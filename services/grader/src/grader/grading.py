@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from envfarm.canonical import content_hash
 from envfarm.errors import EvidenceError, InvalidArgument
@@ -12,7 +12,7 @@ from grader.check_run import CheckRunner, Seen
 from grader.checkset import CheckFile
 from grader.evidence import Evidence
 from grader.golden import Golden, contradictions
-from grader.verdict import CannotRun, CheckResult, Decision, decide
+from grader.verdict import CannotRun, CheckResult, Decision, UpstreamVerdict, decide
 
 
 class FinalState(Protocol):
@@ -40,6 +40,8 @@ class Attempt:
     task_id: str
     task_hash: str
     final_reply: str
+    conversation: Sequence[Mapping[str, Any]] | None = None
+    """Messages in a dataset's form, where its test may look at them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +60,8 @@ class Graded:
     golden_hash: str
     evidence_seconds: float
     seconds: float
+    upstream: UpstreamVerdict | None = None
+    """What the harness that the task comes from makes of the attempt; None for tasks of our own."""
 
 
 @dataclass(slots=True)
@@ -87,6 +91,7 @@ async def grade(
     evidence: Evidence | None = None
     checks_hash, golden, golden_hash = checks.checks_hash, None, ""
     words: dict[str, str] = {}
+    upstream: list[UpstreamVerdict] = []
     recorded = _Recorded(state)
     read_at = started
     try:
@@ -103,6 +108,8 @@ async def grade(
             reply=attempt.final_reply,
             query=recorded.query,
             words=words,
+            conversation=attempt.conversation,
+            upstream=upstream,
         )
         if evidence.leftovers:
             results.append(_left_behind(evidence.leftovers))
@@ -124,6 +131,7 @@ async def grade(
         golden_hash=golden_hash,
         evidence_seconds=read_at - started,
         seconds=time.perf_counter() - started,
+        upstream=upstream[0] if upstream else None,
     )
 
 

@@ -57,13 +57,14 @@ async def prove_tasks(
     judge = None if stand_in_judge else make_judge(config)
     try:
         runs = FreshRuns(channel, metadata, timeout, at_once)
+        bases = BaseStore(config.golden_dir)
         prover = Prover(
             runs,
             source,
             GoldenStore(config.golden_dir),
-            BaseStore(config.golden_dir),
+            bases,
             config.env_server,
-            make_runner(checkset, StandInJudge(checkset) if stand_in_judge else judge),
+            make_runner(checkset, StandInJudge(checkset) if stand_in_judge else judge, bases),
         )
         public = await runs.tasks("")
         files = [checkset.find(task_id) for task_id in task_ids]

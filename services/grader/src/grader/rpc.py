@@ -1,7 +1,10 @@
 """The gRPC door: the same answers as the HTTP door, without JSON in between."""
 
+import json
+from typing import Any
+
 import grpc
-from envfarm.canonical import content_hash
+from envfarm.canonical import canonical_json
 from envfarm.errors import InvalidArgument
 from envfarm.v1 import grader_service_pb2 as pb
 from envfarm.v1.grader_service_pb2_grpc import GraderServiceServicer
@@ -12,8 +15,8 @@ from grader.ask import (
     EpisodeReference,
     GradeRequest,
     SentTable,
+    as_ask,
     read,
-    state_fingerprint,
 )
 from grader.door import GradeDoor
 from grader.tokens import Tokens
@@ -58,7 +61,10 @@ def _ask(request: pb.GradeRequest) -> Ask:
         dsn=request.dsn if given == "dsn" else None,
         final_reply=request.final_reply,
     )
-    checked = read(GradeRequest, asked.model_dump_json().encode())
+    body = asked.model_dump(mode="json", exclude={"conversation"})
+    if request.conversation_json:
+        body["conversation"] = _conversation(request.conversation_json)
+    checked = read(GradeRequest, canonical_json(body).encode())
     state = None
     if given == "state":
         state = {
@@ -67,15 +73,11 @@ def _ask(request: pb.GradeRequest) -> Ask:
         }
         if len(state) != len(request.state.tables):
             raise InvalidArgument("state: a table is there twice")
-    return Ask(
-        request_id=checked.request_id,
-        task_id=checked.task_id,
-        task_hash=checked.task_hash,
-        final_reply=checked.final_reply,
-        fingerprint=content_hash([checked.model_dump(), state_fingerprint(state or {})]),
-        episode=(checked.episode.env_server, checked.episode.episode_id)
-        if checked.episode
-        else None,
-        dsn=checked.dsn,
-        state=state,
-    )
+    return as_ask(checked, state)
+
+
+def _conversation(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"conversation_json is no JSON: {error}") from error

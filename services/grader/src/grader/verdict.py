@@ -26,6 +26,21 @@ class CheckResult:
     """That the answer took, in and out; none when it was known."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UpstreamVerdict:
+    """What the harness that a task comes from makes of the same attempt, by its own rules."""
+
+    harness: str
+    result: bool
+    reward: float
+    is_system_error: bool
+    """Its test failed otherwise than by an assertion; `result` says nothing then."""
+    detail: str
+    """The assertion or the error; empty when the test passed."""
+    line: int
+    """Of the test's file; 0 where there is none."""
+
+
 class CannotRun(Exception):
     """A check has no answer: neither passed nor failed. The message says why."""
 

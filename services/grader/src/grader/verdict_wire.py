@@ -64,6 +64,18 @@ def to_proto(
             checks_seconds=max(0.0, graded.seconds - graded.evidence_seconds),
         ),
     )
+    if graded.upstream:
+        said = graded.upstream
+        verdict.as_upstream.CopyFrom(
+            verdict_pb2.UpstreamVerdict(
+                harness=said.harness,
+                result=said.result,
+                reward=said.reward,
+                is_system_error=said.is_system_error,
+                detail=said.detail,
+                line=said.line,
+            )
+        )
     if evidence:
         verdict.diff.extend(map(_row_change, evidence.changes))
         verdict.initial_state_hash = evidence.initial_state_hash

@@ -1,6 +1,6 @@
 """Asks an OpenAI-compatible endpoint a question with two possible answers.
 
-An answer that is neither is asked for once more and then is CannotRun, never "no". Trouble on the way
+An answer that is neither is asked for once more and then is NoAnswer, never "no". Trouble on the way
 is GraderError, which is retryable and no verdict.
 """
 
@@ -35,6 +35,14 @@ _FORMAT = {
         },
     },
 }
+
+
+class NoAnswer(CannotRun):
+    """The judge said neither yes nor no, even when it was asked again."""
+
+    def __init__(self, said: str):
+        super().__init__(f"the judge answered neither yes nor no, {ATTEMPTS} times: {said[:80]!r}")
+        self.said = said
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ class Judge:
         return f"{self._model} at {urlsplit(self._url).netloc}, prompt {PROMPT_VERSION}"
 
     async def ask(self, question: str, text: str, *, fresh: bool = False) -> Answer:
-        """yes or no; `fresh` asks the model even if the answer is known, and remembers nothing."""
+        """yes or no, or NoAnswer; `fresh` asks the model even if the answer is known, and remembers nothing."""
         messages = render(question, text)
         key = content_hash([self._url, self._model, PROMPT_VERSION, messages, _FORMAT])
         known = None if fresh else self._cache.get(key)
@@ -87,7 +95,7 @@ class Judge:
                 if not fresh:
                     self._cache.put(key, word)
                 return Answer(word, cached=False, tokens=spent)
-        raise CannotRun(f"the judge answered neither yes nor no, {ATTEMPTS} times: {said[:80]!r}")
+        raise NoAnswer(said)
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -5,12 +5,14 @@ from typing import Protocol
 from envfarm.canonical import content_hash
 
 from grader.judge.cache import Word
-from grader.judge.judge import Answer
+from grader.judge.judge import Answer, NoAnswer
 from grader.verdict import CannotRun
 
 Words = dict[str, str]
-"""Hash of what was asked → yes or no; and under `IDENTITY` who was asked."""
+"""Hash of what was asked → yes or no, or what was said instead after UNCLEAR; and under `IDENTITY` who
+was asked."""
 IDENTITY = "identity"
+UNCLEAR = "?"
 
 
 class Asked(Protocol):
@@ -35,7 +37,11 @@ class Recorded:
         return self._judge.identity
 
     async def ask(self, question: str, text: str) -> Answer:
-        answer = await self._judge.ask(question, text)
+        try:
+            answer = await self._judge.ask(question, text)
+        except NoAnswer as error:
+            self._words[_key(question, text)] = UNCLEAR + error.said
+            raise
         self._words[_key(question, text)] = answer.word
         return answer
 
@@ -52,6 +58,8 @@ class KeptWords:
 
     async def ask(self, question: str, text: str) -> Answer:
         said = self._words.get(_key(question, text))
+        if said is not None and said.startswith(UNCLEAR):
+            raise NoAnswer(said[len(UNCLEAR) :])
         word: Word | None = "yes" if said == "yes" else "no" if said == "no" else None
         if word is None:
             raise CannotRun("the judge was not asked this then, and a regrade asks no model")

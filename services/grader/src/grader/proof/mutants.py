@@ -107,8 +107,9 @@ def _identity(runs: tuple[tuple[Action, ...], ...], reply: str) -> str:
 
 
 def _declared(checks: CheckFile, writes: tuple[Action, ...]) -> Iterator[_Draft]:
-    extra = (*writes, checks.extra_write)
-    yield _Draft("extra write", checks.extra_write.tool, (extra,), must_run=True)
+    if checks.extra_write:
+        extra = (*writes, checks.extra_write)
+        yield _Draft("extra write", checks.extra_write.tool, (extra,), must_run=True)
     for miss in checks.near_misses:
         yield _Draft("near miss", miss.name, (tuple(miss.actions),), miss.reply, must_run=True)
 

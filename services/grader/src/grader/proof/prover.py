@@ -14,11 +14,13 @@ from grader.evidence_client import EpisodeState, EvidenceClient
 from grader.fresh_run import FreshRuns
 from grader.golden import Golden, GoldenStore, make_golden
 from grader.grading import Attempt, Graded, grade
+from grader.judge.stand_in import GoldenJudge
 from grader.proof.equivalence import differing_rows, free_texts, unlike_declared
 from grader.proof.mutants import Episode, Mutant, catalogue
 from grader.proof.neighbours import Neighbours
 from grader.world_base import BaseStore, WorldBase
 
+GOLDEN_JUDGE = GoldenJudge()
 FRESH, REUSE = episode_pb2.SLOT_MODE_FRESH, episode_pb2.SLOT_MODE_REUSE
 
 
@@ -35,6 +37,8 @@ class TaskProof:
     """Mutants that pass and are declared right."""
     no_mutants: int = 0
     """Runs of the catalogue that ended in the golden state, or whose calls have no order."""
+    empty_passes: bool = False
+    """Whether a run without calls passes where the task leaves that open."""
     idle_checks: list[str] = field(default_factory=list)
     """Names of checks that no wrong run has failed so far."""
 
@@ -95,13 +99,22 @@ class Prover:
             untouched = await self._source.read(self._target, empty_id)
             golden = make_golden(checks.checks_hash, untouched, finished)
             base, neighbours = await self._world(untouched, empty_id)
+            if checks.is_foreign and not self._bases.has(base.initial_state_hash):
+                self._bases.write(base)
             empty = await self._grade(task, checks, golden, empty_id, "")
             proof.saw(empty)
             if empty.decision.status != "graded":
                 proof.wrong.append(f"the empty run is ungradable: {empty.decision.reason}")
+            elif checks.empty == "either":
+                proof.empty_passes = empty.decision.reward == 1.0
             elif (empty.decision.reward == 1.0) != (checks.empty == "passes"):
                 proof.wrong.append(f"the empty run does not do what `empty: {checks.empty}` says")
-            mutants = catalogue(task, checks, neighbours, free_texts(checks, golden))
+            # Who wrote a dataset's test knew nothing of our mutants, and it runs as it was written.
+            mutants = (
+                []
+                if checks.is_foreign
+                else catalogue(task, checks, neighbours, free_texts(checks, golden))
+            )
             proof.wrong += await self._replies(
                 task, checks, golden, empty_id, mutants, "empty", proof
             )
@@ -201,7 +214,8 @@ class Prover:
     ) -> Graded:
         attempt = Attempt(task_id=task.ref.task_id, task_hash=task.ref.task_hash, final_reply=reply)
         state = EpisodeState(self._source, self._target, episode_id)
-        return await grade(attempt, checks, _Held(golden), state, self._runner)
+        runner = self._runner.asking(GOLDEN_JUDGE) if checks.is_foreign else self._runner
+        return await grade(attempt, checks, _Held(golden), state, runner)
 
 
 def _count(

@@ -31,6 +31,8 @@ class Report:
     """{"task", "check"}: checks of proved tasks that no wrong run failed; others do their work."""
     few_mutants: dict[str, int] = field(default_factory=dict)
     """Proved tasks with fewer than LEAST_MUTANTS, and how many they have."""
+    empty_passes: list[str] = field(default_factory=list)
+    """Tasks of datasets that a run without calls passes."""
     episodes: int = 0
     seconds: float = 0.0
 
@@ -49,6 +51,8 @@ def combine(proofs: Iterable[TaskProof], *, is_whole: bool) -> Report:
             report.idle_checks += [
                 {"task": proof.task_id, "check": name} for name in proof.idle_checks
             ]
+        if proof.empty_passes:
+            report.empty_passes.append(proof.task_id)
         if not proof.wrong and sum(proof.made.values()) < LEAST_MUTANTS:
             report.few_mutants[proof.task_id] = sum(proof.made.values())
         for kind, made in proof.made.items():

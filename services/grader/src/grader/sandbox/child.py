@@ -1,8 +1,10 @@
-"""What runs inside the sandbox: read everything, lock the door, call `check`, answer once.
+"""What runs inside the sandbox: read everything, lock the door, call `check` or a dataset's test, answer
+once.
 
 Standard library only. The answer is one frame on the result pipe: four bytes of length, then the
 JSON object {"outcome": "pass" | "fail" | "error", "detail": text}. Nothing else counts: prints go
-nowhere, an exception is an error, and an exit without a frame is no answer.
+nowhere, an exception is an error, and an exit without a frame is no answer. What a dataset's test
+answers besides: `dataset_test.py`.
 """
 
 import json
@@ -11,7 +13,7 @@ import resource
 import sys
 from typing import Any
 
-from grader.sandbox import seccomp
+from grader.sandbox import dataset_test, seccomp
 
 MODULES = (
     "_strptime",
@@ -50,9 +52,10 @@ class _Nowhere:
 def main(result_fd: int, memory_bytes: int, cpu_seconds: int) -> None:
     """Never returns."""
     payload = json.loads(sys.stdin.buffer.read())
-    for module in MODULES:
+    is_test = "context" in payload
+    for module in (*MODULES, *(dataset_test.MODULES if is_test else ())):
         __import__(module)
-    code = compile(payload["code"], "<check>", "exec")
+    code = compile(payload["code"], dataset_test.FILE if is_test else "<check>", "exec")
     sys.stdout = sys.stderr = _Nowhere()
     # Python itself sets LC_CTYPE where there is no locale.
     os.environ.clear()  # noqa: TID251
@@ -66,8 +69,8 @@ def main(result_fd: int, memory_bytes: int, cpu_seconds: int) -> None:
     ):
         resource.setrlimit(limit, (value, value))
     seccomp.enter(result_fd)
-    outcome, detail = _judge(code, payload)
-    if len(detail) > MAX_DETAIL:
+    outcome, detail = dataset_test.run(code, payload) if is_test else _judge(code, payload)
+    if len(detail) > MAX_DETAIL and not is_test:
         detail = f"{detail[:MAX_DETAIL]}… ({len(detail)} characters)"
     frame = json.dumps({"outcome": outcome, "detail": detail}).encode()
     os.write(result_fd, len(frame).to_bytes(4, "big") + frame)

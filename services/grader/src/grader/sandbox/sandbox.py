@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +28,8 @@ _START = (
 _MAX_FRAME = 60_000
 """Below the size of a pipe's buffer, so that the child never waits for us to read."""
 _CHILDREN_AT_ONCE = 2
+TEST_CPU_SECONDS = 5
+"""Effects of a dataset's servers may be megabytes."""
 
 _PROBE = """\
 import os
@@ -52,9 +54,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the code said; never an error."""
+    """What the code said; never an error of a check."""
 
-    outcome: Literal["pass", "fail"]
+    outcome: Literal["pass", "fail", "ask", "error"]
+    """The last two are of a dataset's test alone: see `dataset_test.py`."""
     detail: str
 
 
@@ -67,9 +70,22 @@ class Sandbox:
 
     async def run(self, code: str, changes: Any, reply: str, rows: Any) -> Outcome:
         """Call `check(changes, reply, rows)` of `code`; CannotRun when it gave no answer."""
-        payload = {"code": code, "changes": changes, "reply": reply, "rows": rows}
+        outcome = await self._run(
+            {"code": code, "changes": changes, "reply": reply, "rows": rows}, self._limits
+        )
+        if outcome.outcome == "error":
+            raise CannotRun(f"the code failed: {outcome.detail}")
+        return outcome
+
+    async def run_test(self, code: str, context: Any, answers: dict[str, bool]) -> Outcome:
+        """Call a dataset's test with what it may look at and what the judge is known to answer;
+        CannotRun when it gave no answer at all."""
+        limits = replace(self._limits, cpu_seconds=max(TEST_CPU_SECONDS, self._limits.cpu_seconds))
+        return await self._run({"code": code, "context": context, "answers": answers}, limits)
+
+    async def _run(self, payload: Any, limits: Limits) -> Outcome:
         async with self._room:
-            return await asyncio.to_thread(_run, json.dumps(payload).encode(), self._limits)
+            return await asyncio.to_thread(_run, json.dumps(payload).encode(), limits)
 
 
 @cache
@@ -130,10 +146,11 @@ def _answer(data: bytes, status: int, limits: Limits) -> Outcome:
     except ValueError as error:
         raise CannotRun("the code gave no well-formed answer") from error
     match value:
-        case {"outcome": "pass" | "fail" as outcome, "detail": str(detail)} if len(value) == 2:
+        case {
+            "outcome": "pass" | "fail" | "ask" | "error" as outcome,
+            "detail": str(detail),
+        } if len(value) == 2:
             return Outcome(outcome, detail)
-        case {"outcome": "error", "detail": str(detail)}:
-            raise CannotRun(f"the code failed: {detail}")
         case _:
             raise CannotRun("the code gave no well-formed answer")
 

@@ -1,0 +1,1 @@
+CREATE TABLE signs (sign_id integer PRIMARY KEY, words text);

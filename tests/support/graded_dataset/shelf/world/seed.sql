@@ -1,0 +1,1 @@
+INSERT INTO signs VALUES (1, 'Silence, please.');

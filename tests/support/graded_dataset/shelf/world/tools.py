@@ -1,0 +1,1 @@
+"""All tools of this world are its servers'."""
