@@ -34,6 +34,8 @@ class Proofs:
     """{"task", "check"}: checks that no wrong run failed."""
     few_mutants: dict[str, int] = field(default_factory=dict)
     """Tasks whose mutants are too few to prove much, and how many they have."""
+    empty_passes: list[str] = field(default_factory=list)
+    """Tasks of datasets that a run without calls passes."""
     episodes: int = 0
     seconds: float = 0.0
 
