@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 from envfarm.errors import EnvfarmError
 from envfarm.v1 import episode_pb2
@@ -62,6 +63,14 @@ async def _episode(client: EnvClient, hashes: set[str]) -> float:
     hashes.add("end " + sealed.final_state_hash)
     await client.close(episode)
     return opened
+
+
+async def _counted(http: str, name: str) -> int:
+    """A counter of the env-server, summed over its labels."""
+    async with httpx.AsyncClient() as client:
+        text = (await client.get(f"{http}/metrics")).text
+    lines = [line for line in text.splitlines() if line.startswith(name + "{")]
+    return int(sum(float(line.rpartition(" ")[2]) for line in lines))
 
 
 @pytest.mark.prove
@@ -115,6 +124,9 @@ async def test_kills_at_random_points_leak_nothing_and_hand_out_no_wrong_state(t
             async with asyncio.timeout(30):
                 while not await is_idle():
                     await asyncio.sleep(0.1)
+            # Each episode of this last env-server has ended once, whatever befell it.
+            opened = await _counted(server.http, "envfarm_episodes_opened_total")
+            ended = await _counted(server.http, "envfarm_episodes_ended_total")
         (folder,) = folders(Path(memory))
         assert server.stop() == 0
         await wait_until_async(lambda: processes(folder) == [], "processes")
@@ -122,9 +134,18 @@ async def test_kills_at_random_points_leak_nothing_and_hand_out_no_wrong_state(t
     leaked = len(left) + len(shared_memory() & segments)
     write_proof(
         "env-server-kills",
-        {"seed": SEED, "rounds": KILLS, "kills": kills, "leaked": leaked, "states": len(hashes)},
+        {
+            "seed": SEED,
+            "rounds": KILLS,
+            "kills": kills,
+            "leaked": leaked,
+            "states": len(hashes),
+            "opened_since_last_start": opened,
+            "ended_since_last_start": ended,
+        },
     )
     assert leaked == 0
+    assert opened == ended > 0
     assert len(hashes) == 2
 
 

@@ -140,7 +140,8 @@ async def dump(conn: AsyncConnection[Any], template: Template) -> dict[str, list
         )
         found[table.name] = [row[0] for row in await rows.fetchall()]
     names = template.baseline.sequence_names
-    found["sequences"] = [str(item) for item in await baseline.read_sequences(conn, names)]
+    reading = baseline.sequences_query(names) if names else None
+    found["sequences"] = [str(item) for item in await baseline.read_sequences(conn, reading)]
     found["catalogs"] = list(await baseline.read_catalogs(conn))
     summary = await journal_evidence.summarize(conn, template)
     found["journal"] = [str(summary.journalled), str(summary.is_dirty)]

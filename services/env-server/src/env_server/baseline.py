@@ -49,7 +49,7 @@ async def read(conn: AsyncConnection[Any], tables: Sequence[Table]) -> Baseline:
     return Baseline(
         quick=await read_sums(conn, tables, range(len(tables)), QUICK_SUM),
         exact=await read_sums(conn, tables, range(len(tables)), EXACT_SUM),
-        sequences=await read_sequences(conn, names),
+        sequences=await read_sequences(conn, sequences_query(names) if names else None),
         sequence_names=names,
         catalogs=await read_catalogs(conn),
     )
@@ -91,18 +91,24 @@ def restore_sequences(base: Baseline) -> sql.Composed:
     ).format(sql.SQL(" UNION ALL ").join(parts))
 
 
-async def read_sequences(
-    conn: AsyncConnection[Any], names: Sequence[str]
-) -> tuple[tuple[int, bool], ...]:
-    if not names:
-        return ()
+def sequences_query(names: Sequence[str]) -> sql.Composed:
+    """One row for each of these sequences, with its place among them."""
     parts = [
         sql.SQL("SELECT {}, last_value, is_called FROM {}").format(
             sql.Literal(place), made_sql(name)
         )
         for place, name in enumerate(names)
     ]
-    rows = await (await conn.execute(sql.SQL(" UNION ALL ").join(parts))).fetchall()
+    return sql.SQL(" UNION ALL ").join(parts)
+
+
+async def read_sequences(
+    conn: AsyncConnection[Any], query: sql.Composed | bytes | None
+) -> tuple[tuple[int, bool], ...]:
+    """What `sequences_query` answers, in order; None where there is no sequence."""
+    if query is None:
+        return ()
+    rows = await (await conn.execute(query)).fetchall()
     return tuple((value, called) for _, value, called in sorted(rows))
 
 

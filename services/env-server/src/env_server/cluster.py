@@ -198,9 +198,11 @@ class Cluster:
             self._conninfo,
             prepares=True,
             dbname=slot.name,
-            # Its plans must not wait for five executions, as few slots see as many.
+            # Its plans must not wait for five executions, as few slots see as many, and a change of
+            # the replication role throws all plans of a session away.
             options=evidence.SESSION
-            + " -c stats_fetch_consistency=none -c plan_cache_mode=force_generic_plan",
+            + " -c stats_fetch_consistency=none -c plan_cache_mode=force_generic_plan"
+            + " -c session_replication_role=replica",
         )
 
     async def sweep(self) -> int:

@@ -244,6 +244,14 @@ def _rank_query(number: int, table: Table) -> sql.Composed:
         sql.SQL("x.{c} = (j.new).{c}").format(c=sql.Identifier(column))
         for column in table.key_columns
     )
+    moved = sql.SQL("({})").format(
+        sql.SQL(" OR ").join(
+            sql.SQL("(j.old).{c}::text IS DISTINCT FROM (j.new).{c}::text").format(
+                c=sql.Identifier(column)
+            )
+            for column in table.key_columns
+        )
+    )
     key = sql.SQL(", ").join(
         sql.SQL("{}, x.{}").format(sql.Literal(column), sql.Identifier(column))
         for column in table.key_columns
@@ -251,7 +259,7 @@ def _rank_query(number: int, table: Table) -> sql.Composed:
     return sql.SQL(
         "SELECT {n}, 'rank', jsonb_build_object({key})::text,"
         " (SELECT count(*) FROM public.{t} t WHERE {mine} < {its})::text"
-        " FROM journal.{j} j JOIN public.{t} x ON {same} WHERE j.op <> 'd'"
+        " FROM journal.{j} j JOIN public.{t} x ON {same} WHERE j.op = 'i' OR j.op = 'u' AND {moved}"
     ).format(
         n=sql.Literal(number),
         key=key,
@@ -260,6 +268,7 @@ def _rank_query(number: int, table: Table) -> sql.Composed:
         its=row("x"),
         j=sql.Identifier(f"r{number}"),
         same=same,
+        moved=moved,
     )
 
 

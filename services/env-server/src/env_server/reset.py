@@ -45,13 +45,17 @@ async def undo(
     base = template.baseline
     undoing = template.query(("undo", *touched), lambda: _undo_query(template, touched))
     await conn.execute(undoing, prepare=False)
+    names = base.sequence_names
+    reading = (
+        template.query("sequences", lambda: baseline.sequences_query(names)) if names else None
+    )
     sums = template.query(
         ("sums", *touched), lambda: baseline.sums_query(template.tables, touched, journal.QUICK_SUM)
     )
     async with conn.pipeline():
         seen_sums = await conn.execute(sums) if touched else None
         seen_role = await conn.execute(baseline.ROLE, (role,))
-        sequences = await baseline.read_sequences(conn, base.sequence_names)
+        sequences = await baseline.read_sequences(conn, reading)
         after = await summarize(conn, template)
     now = (
         {place: (count, total) for place, count, total in await seen_sums.fetchall()}
