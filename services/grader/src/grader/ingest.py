@@ -43,11 +43,12 @@ async def prove_tasks(
     progress: Callable[[str], None],
     *,
     at_once: int = EPISODES_AT_ONCE,
-    is_whole: bool = True,
+    is_whole: bool = False,
     stand_in_judge: bool = False,
 ) -> Report:
-    """Prove the tasks, `at_once` episodes at a time. What is wrong with a task is its failure; an
-    env-server or a judge that cannot be reached ends the job with GraderError."""
+    """Prove the tasks, `at_once` episodes at a time; `is_whole` says that they are whole domains. What
+    is wrong with a task is its failure; an env-server or a judge that cannot be reached ends the job
+    with GraderError."""
     started = time.monotonic()
     timeout = config.evidence_timeout_seconds
     channel, metadata = connect(

@@ -10,10 +10,11 @@
     near miss            the runs that the task's author declares
 
 Reading calls change nothing and are left out. Runs that are equal appear once, under the first name.
+Where these are fewer than LEAST_MUTANTS, `further.py` adds to them.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,6 +26,8 @@ from grader.proof.argument_values import changed_values, choices
 from grader.proof.neighbours import Neighbours
 
 Episode = Literal["own", "empty", "golden"]
+LEAST_MUTANTS = 12
+"""Fewer prove little about a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +44,15 @@ class Mutant:
     """Whether each of its calls must be accepted, or it would prove nothing."""
     episode: Episode = "own"
     """One that was played already: only the reply is another."""
+    only_if_accepted: bool = False
+    """Whether it is none where one of its calls is refused."""
 
 
 def catalogue(
     task: task_pb2.Task, checks: CheckFile, neighbours: Neighbours, free_text: frozenset[str]
 ) -> list[Mutant]:
     """All mutants of a task; `free_text` holds texts that, by declaration, may be anything."""
-    tools = {tool.name: tool for tool in task.tools}
-    writes = tuple(
-        action
-        for action in checks.golden.actions
-        if action.tool in tools and tools[action.tool].access == task_pb2.TOOL_ACCESS_WRITE
-    )
-    schemas = {
-        tool.name: json.loads(tool.input_schema_json or "{}").get("properties", {})
-        for tool in task.tools
-    }
+    writes, schemas = writes_of(task, checks.golden.actions), schemas_of(task)
     made = [
         *_declared(checks, writes),
         *_dropped(writes),
@@ -67,6 +63,20 @@ def catalogue(
         *_arguments(writes, schemas, neighbours, free_text),
     ]
     return list(_distinct(made, checks, writes))
+
+
+def writes_of(task: task_pb2.Task, actions: Sequence[Action]) -> tuple[Action, ...]:
+    """The calls that may change something."""
+    writing = {tool.name for tool in task.tools if tool.access == task_pb2.TOOL_ACCESS_WRITE}
+    return tuple(action for action in actions if action.tool in writing)
+
+
+def schemas_of(task: task_pb2.Task) -> dict[str, dict[str, Any]]:
+    """Tool → argument → its JSON Schema."""
+    return {
+        tool.name: json.loads(tool.input_schema_json or "{}").get("properties", {})
+        for tool in task.tools
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +95,13 @@ def _distinct(
 ) -> Iterator[Mutant]:
     """Each run once, and not the golden or the empty run, which are proved on their own."""
     golden = checks.golden
-    seen = {_identity((writes,), golden.reply), _identity(((),), "")}
+    seen = {identity((writes,), golden.reply), identity(((),), "")}
     for draft in drafts:
         reply = golden.reply if draft.reply is None else draft.reply
-        identity = _identity(draft.runs, reply)
-        if identity in seen and not draft.must_run:
+        mark = identity(draft.runs, reply)
+        if mark in seen and not draft.must_run:
             continue
-        seen.add(identity)
+        seen.add(mark)
         yield Mutant(
             draft.kind,
             f"{draft.kind}: {draft.what}",
@@ -102,7 +112,8 @@ def _distinct(
         )
 
 
-def _identity(runs: tuple[tuple[Action, ...], ...], reply: str) -> str:
+def identity(runs: tuple[tuple[Action, ...], ...], reply: str) -> str:
+    """Equal for runs in which the agent does and says the same."""
     return canonical_json([[[a.model_dump() for a in run] for run in runs], reply])
 
 
@@ -118,7 +129,7 @@ def _dropped(writes: tuple[Action, ...]) -> Iterator[_Draft]:
     if len(writes) > 1:
         for place, action in enumerate(writes):
             rest = (*writes[:place], *writes[place + 1 :])
-            yield _Draft("call dropped", _call(place, action), (rest,))
+            yield _Draft("call dropped", named_call(place, action), (rest,))
 
 
 def _half_done(writes: tuple[Action, ...], *, has_words: bool) -> Iterator[_Draft]:
@@ -140,7 +151,7 @@ def _has_words(checks: CheckFile) -> bool:
 def _twice(writes: tuple[Action, ...]) -> Iterator[_Draft]:
     for place, action in enumerate(writes):
         again = (*writes[: place + 1], action, *writes[place + 1 :])
-        yield _Draft("done twice", _call(place, action), (again,))
+        yield _Draft("done twice", named_call(place, action), (again,))
     if len(writes) > 1:
         yield _Draft("done twice", "the whole run", ((*writes, *writes),))
 
@@ -150,35 +161,41 @@ def _order(writes: tuple[Action, ...]) -> Iterator[_Draft]:
         first, second = writes[place : place + 2]
         run = (*writes[:place], second, first, *writes[place + 2 :])
         yield _Draft(
-            "order broken", f"{_call(place + 1, second)} before {_call(place, first)}", (run,)
+            "order broken",
+            f"{named_call(place + 1, second)} before {named_call(place, first)}",
+            (run,),
         )
+
+
+def records_of(
+    actions: Sequence[Action], schemas: Mapping[str, dict[str, Any]], neighbours: Neighbours
+) -> Iterator[tuple[str, Any, list[Any]]]:
+    """Each record that the calls name, once: argument, value, and the values of similar records."""
+    seen: set[str] = set()
+    for action in actions:
+        for argument, value in action.arguments.items():
+            # A closed list of words names no record, even where a table repeats the words.
+            is_word = choices(schemas[action.tool].get(argument, {}))
+            others = [] if is_word else neighbours.of(argument, value)
+            if others and f"{argument} {value}" not in seen:
+                seen.add(f"{argument} {value}")
+                yield argument, value, others
 
 
 def _neighbour(
     writes: tuple[Action, ...], schemas: dict[str, dict[str, Any]], neighbours: Neighbours
 ) -> Iterator[_Draft]:
-    def others_of(action: Action, argument: str, value: Any) -> list[Any]:
-        # A closed list of words names no record, even where a table repeats the words.
-        schema = schemas[action.tool].get(argument, {})
-        return [] if choices(schema) else neighbours.of(argument, value)
-
-    records: dict[str, tuple[str, Any, list[Any]]] = {}
-    for action in writes:
-        for argument, value in action.arguments.items():
-            others = others_of(action, argument, value)
-            if others:
-                records.setdefault(f"{argument} {value}", (argument, value, others))
-    for argument, value, others in records.values():
-        runs = tuple(tuple(_on(action, value, other) for action in writes) for other in others)
+    for argument, value, others in records_of(writes, schemas, neighbours):
+        runs = tuple(
+            tuple(on_record(action, value, other) for action in writes) for other in others
+        )
         yield _Draft("neighbour's record", f"another {argument} than {value}", runs)
     for place, action in enumerate(writes):
-        for argument, value in action.arguments.items():
-            others = others_of(action, argument, value)
-            if others:
-                runs = tuple((*writes, _on(action, value, other)) for other in others)
-                what = f"{_call(place, action)} also for another {argument}"
-                yield _Draft("extra write", what, runs)
-                break
+        for argument, value, others in records_of([action], schemas, neighbours):
+            runs = tuple((*writes, on_record(action, value, other)) for other in others)
+            what = f"{named_call(place, action)} also for another {argument}"
+            yield _Draft("extra write", what, runs)
+            break
 
 
 def _arguments(
@@ -188,20 +205,31 @@ def _arguments(
     free_text: frozenset[str],
 ) -> Iterator[_Draft]:
     for place, action in enumerate(writes):
-        for argument, value in action.arguments.items():
-            schema = schemas[action.tool].get(argument, {})
-            # A word from a closed list is a choice and never free text.
-            if isinstance(value, str) and value in free_text and not choices(schema):
-                continue
-            for what, values in changed_values(argument, value, schema, neighbours):
-                runs = tuple(
-                    (*writes[:place], _with(action, argument, other), *writes[place + 1 :])
-                    for other in values
-                )
-                yield _Draft("argument changed", f"{_call(place, action)} {argument} {what}", runs)
+        for argument, what, changed in argument_changes(
+            action, schemas[action.tool], neighbours, free_text
+        ):
+            runs = tuple((*writes[:place], other, *writes[place + 1 :]) for other in changed)
+            yield _Draft("argument changed", f"{named_call(place, action)} {argument} {what}", runs)
 
 
-def _call(place: int, action: Action) -> str:
+def argument_changes(
+    action: Action,
+    schemas: Mapping[str, Any],
+    neighbours: Neighbours,
+    free_text: frozenset[str] = frozenset(),
+) -> Iterator[tuple[str, str, list[Action]]]:
+    """Argument, what was done to it, and calls that do so, the likeliest to be accepted first."""
+    for argument, value in action.arguments.items():
+        schema = schemas.get(argument, {})
+        # A word from a closed list is a choice and never free text.
+        if isinstance(value, str) and value in free_text and not choices(schema):
+            continue
+        for what, values in changed_values(argument, value, schema, neighbours):
+            yield argument, what, [_with(action, argument, other) for other in values]
+
+
+def named_call(place: int, action: Action) -> str:
+    """A writing call by its place and tool."""
     return f"write {place + 1} {action.tool}"
 
 
@@ -209,7 +237,7 @@ def _with(action: Action, argument: str, value: Any) -> Action:
     return Action(tool=action.tool, arguments={**action.arguments, argument: value})
 
 
-def _on(action: Action, value: Any, other: Any) -> Action:
+def on_record(action: Action, value: Any, other: Any) -> Action:
     """The same call with `other` in every place where `value` stood."""
     arguments = {
         name: other if type(given) is type(value) and given == value else given

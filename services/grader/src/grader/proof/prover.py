@@ -1,8 +1,9 @@
 """Proves one task: golden run, empty run, a second golden run, and every mutant of the catalogue."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from envfarm.errors import EvidenceError
 from envfarm.v1 import episode_pb2, task_pb2
@@ -16,7 +17,8 @@ from grader.golden import Golden, GoldenStore, make_golden
 from grader.grading import Attempt, Graded, grade
 from grader.judge.stand_in import GoldenJudge
 from grader.proof.equivalence import differing_rows, free_texts, unlike_declared
-from grader.proof.mutants import Episode, Mutant, catalogue
+from grader.proof.further import further
+from grader.proof.mutants import LEAST_MUTANTS, Episode, Mutant, catalogue
 from grader.proof.neighbours import Neighbours
 from grader.world_base import BaseStore, WorldBase
 
@@ -36,7 +38,8 @@ class TaskProof:
     equivalent: int = 0
     """Mutants that pass and are declared right."""
     no_mutants: int = 0
-    """Runs of the catalogue that ended in the golden state, or whose calls have no order."""
+    """Runs of the catalogue that ended in the golden state, whose calls have no order, or that the tools
+    refuse where only accepted ones count."""
     empty_passes: bool = False
     """Whether a run without calls passes where the task leaves that open."""
     idle_checks: list[str] = field(default_factory=list)
@@ -118,12 +121,6 @@ class Prover:
             proof.wrong += await self._replies(
                 task, checks, golden, empty_id, mutants, "empty", proof
             )
-        names = {mutant.name for mutant in mutants}
-        proof.wrong += [
-            f"`equivalent` names {declared.mutant!r}, and there is no such mutant"
-            for declared in checks.equivalent
-            if declared.mutant not in names
-        ]
         found = await asyncio.gather(
             self._prove_golden(task, checks, golden, mutants, proof),
             *(
@@ -133,6 +130,15 @@ class Prover:
             ),
         )
         proof.wrong += [fault for faults in found for fault in faults]
+        tried = {mutant.name for mutant in mutants}
+        if proof.made and not proof.wrong:
+            more = further(task, checks, neighbours, free_texts(checks, golden), mutants)
+            tried |= await self._try_more(task, checks, golden, more, proof)
+        proof.wrong += [
+            f"`equivalent` names {declared.mutant!r}, and there is no such mutant"
+            for declared in checks.equivalent
+            if declared.mutant not in tried
+        ]
         if not proof.wrong:
             if not self._bases.has(base.initial_state_hash):
                 self._bases.write(base)
@@ -197,6 +203,24 @@ class Prover:
         graded, refusals = await self._run(task, checks, golden, mutant)
         return _count(checks, golden, mutant, graded, refusals, proof)
 
+    async def _try_more(
+        self,
+        task: task_pb2.Task,
+        checks: CheckFile,
+        golden: Golden,
+        more: Iterator[Mutant],
+        proof: TaskProof,
+    ) -> set[str]:
+        """Try further mutants until there are enough or no more; the names of those that were tried."""
+        tried: set[str] = set()
+        while batch := list(islice(more, max(0, LEAST_MUTANTS - sum(proof.made.values())))):
+            tried |= {mutant.name for mutant in batch}
+            found = await asyncio.gather(
+                *(self._try(task, checks, golden, mutant, proof) for mutant in batch)
+            )
+            proof.wrong += [fault for faults in found for fault in faults]
+        return tried
+
     async def _run(
         self, task: task_pb2.Task, checks: CheckFile, golden: Golden, mutant: Mutant
     ) -> tuple[Graded, Sequence[str]]:
@@ -229,6 +253,9 @@ def _count(
     """Count a mutant that was graded; empty when the checks catch it, else what is wrong."""
     if mutant.must_run and refusals:
         return [f"the mutant {mutant.name!r} cannot be run: {refusals[0]}"]
+    if mutant.only_if_accepted and refusals:
+        proof.no_mutants += 1
+        return []
     if graded.evidence is None or graded.decision.status != "graded":
         return [f"the mutant {mutant.name!r} is ungradable: {graded.decision.reason}"]
     proof.saw(graded)

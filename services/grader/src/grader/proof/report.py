@@ -3,13 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from grader.proof.mutants import LEAST_MUTANTS
 from grader.proof.prover import TaskProof
 
 MAX_EQUIVALENT_SHARE = 0.05
 """More declared equivalents than this share of the mutants, and the catalogue proves too little."""
-
-LEAST_MUTANTS = 12
-"""Fewer prove little about a task."""
 
 
 @dataclass
@@ -25,8 +23,8 @@ class Report:
     by_kind: dict[str, dict[str, int]] = field(default_factory=dict)
     """Kind of mutant → {"mutants", "killed"}."""
     no_mutants: int = 0
-    """Runs of the catalogue that ended in the golden state or whose calls have no order; not in
-    `mutants`."""
+    """Runs of the catalogue that ended in the golden state, whose calls have no order, or that the tools
+    refuse where only accepted ones count; not in `mutants`."""
     idle_checks: list[dict[str, str]] = field(default_factory=list)
     """{"task", "check"}: checks of proved tasks that no wrong run failed; others do their work."""
     few_mutants: dict[str, int] = field(default_factory=dict)
@@ -38,8 +36,8 @@ class Report:
 
 
 def combine(proofs: Iterable[TaskProof], *, is_whole: bool) -> Report:
-    """The report; the share of declared equivalents is judged where whole domains were proved, since
-    in a single task one of them is easily more than a twentieth."""
+    """The report. Where whole domains were proved, tasks with few mutants fail, and the share of
+    declared equivalents is judged: in a single task one of them is easily more than a twentieth."""
     report = Report()
     for proof in sorted(proofs, key=lambda proof: proof.task_id):
         report.tasks += 1
@@ -53,12 +51,23 @@ def combine(proofs: Iterable[TaskProof], *, is_whole: bool) -> Report:
             ]
         if proof.empty_passes:
             report.empty_passes.append(proof.task_id)
-        if not proof.wrong and sum(proof.made.values()) < LEAST_MUTANTS:
-            report.few_mutants[proof.task_id] = sum(proof.made.values())
+        made = sum(proof.made.values())
+        # A task without any is judged by others' code, and nothing of ours is mutated.
+        if not proof.wrong and 0 < made < LEAST_MUTANTS:
+            report.few_mutants[proof.task_id] = made
         for kind, made in proof.made.items():
             counts = report.by_kind.setdefault(kind, {"mutants": 0, "killed": 0})
             counts["mutants"] += made
             counts["killed"] += proof.killed.get(kind, 0)
+    if is_whole:
+        report.failures += [
+            {
+                "task": task_id,
+                "reason": f"only {made} mutants, and {LEAST_MUTANTS} are the least: declare near"
+                " misses that the tools accept",
+            }
+            for task_id, made in report.few_mutants.items()
+        ]
     report.by_kind = dict(sorted(report.by_kind.items()))
     report.mutants = sum(counts["mutants"] for counts in report.by_kind.values())
     report.mutants_killed = sum(counts["killed"] for counts in report.by_kind.values())
