@@ -1,14 +1,19 @@
 """What a domain's world offers to its tasks: tools, rows, policy. No database is needed."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from env_server.toolkit import Access, Tool
 from env_server.world import load_world
 
+ID = re.compile(r"\b([A-Za-z]{1,6}-?)\d+\b")
 
-@dataclass(frozen=True, slots=True)
+
+# Without slots, because cached properties need a dictionary.
+@dataclass(frozen=True)
 class DomainFacts:
     """Read from `<domain>/world/`."""
 
@@ -18,6 +23,16 @@ class DomainFacts:
     """The SQL that makes schema and rows."""
     foreign: frozenset[str] = frozenset()
     """Tools of mounted servers, which all count as writes."""
+
+    @cached_property
+    def flat(self) -> str:
+        """Policy and rows in small letters, each gap one space."""
+        return " ".join(f"{self.policy} {self.rows}".split()).lower()
+
+    @cached_property
+    def id_prefixes(self) -> tuple[str, ...]:
+        """What stands before the number in the ids of the rows."""
+        return tuple({match[1] for match in ID.finditer(self.rows)})
 
     @property
     def writing(self) -> set[str]:

@@ -12,14 +12,13 @@ from envfarm.canonical import canonical_json
 from pydantic import TypeAdapter, ValidationError
 
 from env_server.refusal import Refused
-from envfarm_cli.authoring.domain_facts import DomainFacts
+from envfarm_cli.authoring.domain_facts import ID, DomainFacts
 from envfarm_cli.authoring.finding import Finding, checks_of
 from envfarm_cli.authoring.new_files import FILL_IN
 from envfarm_cli.authoring.task_text import TaskText
 from grader.check_kinds import ReplyCheck
 from grader.checks import reply
 
-_ID = re.compile(r"\b([A-Za-z]{1,6}-?)\d+\b")
 _DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d")
 _JUDGES = re.compile(
     r"\b(agent|assistant|model)\s+(should|must|ought to|has to|is expected to)\b"
@@ -83,8 +82,7 @@ def calls_fit(task: TaskText, facts: DomainFacts) -> Iterator[Finding]:
 
 def knowable(task: TaskText, facts: DomainFacts) -> Iterator[Finding]:
     """Texts of golden writes that an agent would have to guess."""
-    told = " ".join([task.opening, *said_by_user(task).values(), facts.policy, facts.rows])
-    flat, prefixes = _flat(told), {match[1] for match in _ID.finditer(facts.rows)}
+    said = _flat(" ".join([task.opening, *said_by_user(task).values()]))
     has_free_text = any(
         check.get("unstable") or check.get("ignore") or check.get("allow_tables")
         for check in checks_of(task)
@@ -96,13 +94,13 @@ def knowable(task: TaskText, facts: DomainFacts) -> Iterator[Finding]:
         if call.get("tool") not in facts.writing or not is_compared:
             continue
         for name, value in (call.get("arguments") or {}).items():
-            if not isinstance(value, str) or _flat(value) in flat:
+            if not isinstance(value, str) or _flat(value) in said or _flat(value) in facts.flat:
                 continue
             where = f"{name} of {call.get('tool')} is {value[:60]!r}"
             if len(value.split()) >= LEAST_WORDS and not has_free_text:
                 message = f"{where}, which nobody can know word for word: declare it unstable"
                 yield Finding(task.task_id, "error", "ambiguous_goal", message)
-            elif not has_written and _is_id(value) and not value.startswith(tuple(prefixes)):
+            elif not has_written and _is_id(value) and not value.startswith(facts.id_prefixes):
                 message = f"{where}, which stands in no row and in nothing that is said"
                 yield Finding(task.task_id, "error", "unreachable_value", message)
         # From here on ids may have been made by a call.
@@ -114,7 +112,7 @@ def made_ids(task: TaskText, facts: DomainFacts) -> Iterator[Finding]:
     for place, text in {"the opening": task.opening, **said_by_user(task)}.items():
         for call in task.calls:
             for value in (call.get("arguments") or {}).values():
-                if not isinstance(value, str) or not _ID.fullmatch(value):
+                if not isinstance(value, str) or not ID.fullmatch(value):
                     continue
                 pattern = rf"(?<![\w-]){re.escape(value)}(?![\w-])"
                 if re.search(pattern, text) and not re.search(pattern, facts.rows):
