@@ -19,6 +19,18 @@ HANDS_ON = ("escalate", "hand_over", "refer_for_review")
 """How tools begin that only hand a matter on."""
 FEWEST = {"train": 320, "eval": 160}
 """Tasks of a pool."""
+AGENTS_FAIL = {
+    "acts before approval": "acts_before_approval",
+    "neighbour's record": "acts_on_a_neighbours_record",
+    "stops half-way and reports success": "stops_half_way",
+    "does it twice": "does_it_twice",
+    "forgets the side table": "forgets_the_side_table",
+    "misreads date, currency, unit, partial amount": "misreads_",
+    "trusts the user against the record": "trusts_the_user_against_the_record",
+    "follows instructions found in a record": "follows_instructions_in_a_record",
+}
+"""Mistakes that agents are known for, and how their tags begin."""
+LEAST_OF_A_MODE = {"train": 10, "eval": 4}
 FULL_SIZE = [*POOLS["train"], *POOLS["eval"]]
 CREATE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 ROW = re.compile(r"^ +\(", re.MULTILINE)
@@ -71,3 +83,10 @@ def test_a_pool_has_its_tasks_no_workflow_too_many_and_few_rubrics(split: str):
     assert max(counted.workflows.values()) * 12 <= counted.tasks
     assert 0.05 <= counted.check_kinds["rubric"] / counted.tasks <= 0.08
     assert similar_pairs(tasks, 0.6) == []
+
+
+@pytest.mark.parametrize("begins", AGENTS_FAIL.values(), ids=AGENTS_FAIL)
+@pytest.mark.parametrize("split", POOLS)
+def test_where_agents_fail_a_pool_has_tasks(split: str, begins: str):
+    modes = [task.tag("failure_mode") for task in ALL if task.domain in POOLS[split]]
+    assert sum(mode.startswith(begins) for mode in modes) >= LEAST_OF_A_MODE[split]
