@@ -174,7 +174,7 @@ def scheduler(world: World, folder: Path) -> Scheduler:
         environment=world,  # pyright: ignore[reportArgumentType]
         policy=world,  # pyright: ignore[reportArgumentType]
         grader=world,  # pyright: ignore[reportArgumentType]
-        users=SimpleNamespace(user=lambda *_: SilentUser()),  # pyright: ignore[reportArgumentType]
+        users=SimpleNamespace(user=lambda *_: SilentUser(), talk=lambda _: None),  # pyright: ignore
         renderer=world.renderer,
         sampling=Sampling(),
         chat=None,

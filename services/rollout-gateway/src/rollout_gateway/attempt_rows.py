@@ -1,6 +1,7 @@
 """An attempt as a row of `attempts.jsonl`: what every reported figure is computed from."""
 
 from collections import Counter, defaultdict
+from typing import Any
 
 from envfarm.attempt_row import AttemptRow
 from envfarm.v1 import evidence_pb2, group_pb2, trajectory_pb2, verdict_pb2
@@ -45,10 +46,19 @@ def attempt_row(attempted: Attempted, order: Order) -> AttemptRow:
         tool_errors=sum(call.is_error for call in calls),
         seconds=rollout.seconds,
         tool_seconds=sum(call.seconds for call in calls),
-        checks=[{"name": c.name, "kind": c.kind, "passed": c.passed} for c in verdict.checks],
+        checks=[_check(check, verdict) for check in verdict.checks],
         writes=_writes(verdict),
         **_failure(failure),
     )
+
+
+def _check(check: verdict_pb2.CheckResult, verdict: verdict_pb2.Verdict) -> dict[str, Any]:
+    """A dataset's own test also tells what its harness makes of the attempt."""
+    told: dict[str, Any] = {"name": check.name, "kind": check.kind, "passed": check.passed}
+    if check.kind == "dataset_test" and verdict.HasField("as_upstream"):
+        theirs = verdict.as_upstream
+        told["upstream"] = {"result": theirs.result, "reward": theirs.reward}
+    return told
 
 
 def _assistant_turns(trajectory: trajectory_pb2.Trajectory) -> int:

@@ -50,6 +50,10 @@ class ChatDialogue:
             ]
         )
 
+    def told(self, text: str) -> None:
+        """What the user was told on the model's behalf."""
+        self._messages.append(_message("assistant", text))
+
     async def generate(self, number: int) -> Said:
         room = min(self._limits.max_turn_tokens, self._room())
         try:

@@ -13,7 +13,7 @@ def conversation(
     trajectory = rollout.trajectory
     return {
         **summary(rollout, failure),
-        "turns": [_turn(turn) for turn in trajectory.turns],
+        "turns": [turn_as_json(turn) for turn in trajectory.turns],
         "final_reply": trajectory.final_reply,
         "verdict": _verdict(rollout.verdict) if rollout.HasField("verdict") else None,
     }
@@ -45,7 +45,8 @@ def status_name(status: int) -> str:
     return name.removeprefix("ROLLOUT_STATUS_").lower()
 
 
-def _turn(turn: trajectory_pb2.Turn) -> dict[str, Any]:
+def turn_as_json(turn: trajectory_pb2.Turn) -> dict[str, Any]:
+    """One message and its calls, without its tokens."""
     kind = trajectory_pb2.TurnKind.Name(turn.kind).removeprefix("TURN_KIND_").lower()
     value: dict[str, Any] = {"kind": kind, "text": turn.text, "tokens": turn.token_length}
     if turn.reasoning:

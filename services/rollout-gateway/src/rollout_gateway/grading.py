@@ -74,6 +74,7 @@ class Grader:
         env_server: str,
         episode_id: str,
         final_reply: str,
+        conversation_json: str = "",
     ) -> verdict_pb2.Verdict:
         """A graded verdict on a sealed episode.
 
@@ -85,6 +86,7 @@ class Grader:
             task=task,
             episode=wire.EpisodeReference(env_server=env_server, episode_id=episode_id),
             final_reply=final_reply,
+            conversation_json=conversation_json,
         )
         loop = asyncio.get_running_loop()
         pause, deadline = RETRY_PAUSE_SECONDS, loop.time() + self._seconds

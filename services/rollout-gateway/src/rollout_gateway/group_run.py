@@ -1,8 +1,7 @@
 """One group, from its first attempt to its outcome on record.
 
 `groups.py` says what is owed and when it is over; here attempts run, formed groups are published and
-outcomes written. A group that a process before this one began goes on from what is on record.
-"""
+outcomes written. A group that a process before this one began goes on from what is on record."""
 
 import asyncio
 import contextlib
@@ -26,8 +25,9 @@ from rollout_gateway.job_context import Rendering
 from rollout_gateway.jobs import Job
 from rollout_gateway.ledger import RunLedger
 from rollout_gateway.publish import Publisher
-from rollout_gateway.rollout import STATUS_OF_BOUNDARY, Attempt, Attempted, Order, Parts
+from rollout_gateway.rollout import STATUS_OF_BOUNDARY, Attempted, Order, Parts
 from rollout_gateway.seats import Seats
+from rollout_gateway.thinkingbox.attempt import attempt_of
 from rollout_gateway.versions import Versions
 
 log = logging.get(__name__)
@@ -236,7 +236,7 @@ class GroupRun:
                 await parts.grader.wait_until_healthy()
             if not job.spec.interface:
                 order = replace(order, policy=self._parts.versions.in_service)
-            running = Attempt(parts, order, job.waits_for)
+            running = attempt_of(parts, order, job.waits_for)
             job.live[name] = running
             try:
                 attempted = await running.run()

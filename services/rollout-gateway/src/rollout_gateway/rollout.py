@@ -30,6 +30,8 @@ from rollout_gateway.sampling import Sampling
 from rollout_gateway.stages import Stages
 from rollout_gateway.user import User, Users
 
+Waiting = Callable[[str], AbstractContextManager[None]]
+"""Entered with the name of what an attempt waits for."""
 S = trajectory_pb2.RolloutStatus
 Kind = trajectory_pb2.TurnKind
 STATUS_OF_BOUNDARY = {
@@ -101,16 +103,10 @@ class Counts:
 class Attempt:
     """State of one attempt while it runs."""
 
-    def __init__(
-        self, parts: Parts, order: Order, waiting: Callable[[str], AbstractContextManager[None]]
-    ):
-        """`waiting` is entered with the name of what the attempt waits for."""
+    def __init__(self, parts: Parts, order: Order, waiting: Waiting):
         self._parts, self._order, self._waiting = parts, order, waiting
         self._limits = order.task.limits
-        self._tools = [
-            ToolLine(name=t.name, description=t.description, input_schema_json=t.input_schema_json)
-            for t in order.task.tools
-        ]
+        self._tools = self._offered()
         self._schemas = {tool.name: tool.schema for tool in self._tools}
         self._dialogue = self._made()
         self._counts = Counts()
@@ -200,6 +196,7 @@ class Attempt:
                 env_server=episode.env_server,
                 episode_id=episode.episode_id,
                 final_reply=self._final_reply,
+                conversation_json=self._words(),
             )
         self._parts.instruments.count("envfarm_graded_tokens_total", self._dialogue.sampled_tokens)
         self._status = status
@@ -207,26 +204,33 @@ class Attempt:
     def _start(self, task: task_pb2.Task) -> User:
         with self._at("user"):
             seed = f"{self._order.seed}:{task.ref.task_id}:{self._order.repetition}"
-            self._user = user = self._parts.users.user(task.ref.task_id, task.opening, seed)
+            self._user = user = self._made_user(task, seed)
         self._boundary = "engine"
         system, opening = self._dialogue.begin(task.policy, task.opening)
         self._note(Kind.TURN_KIND_SYSTEM, task.policy, system)
         self._note(Kind.TURN_KIND_USER, task.opening, opening)
         return user
 
+    def _made_user(self, task: task_pb2.Task, seed: str) -> User:
+        return self._parts.users.user(task.ref.task_id, task.opening, seed)
+
+    def _offered(self) -> list[ToolLine]:
+        """Tools as the policy is shown them."""
+        return [
+            ToolLine(name=t.name, description=t.description, input_schema_json=t.input_schema_json)
+            for t in self._order.task.tools
+        ]
+
+    def _words(self) -> str:
+        """The conversation for a grader that looks at it: ours judges ends alone."""
+        return ""
+
     async def _turn(self, episode: LiveEpisode, user: User) -> trajectory_pb2.RolloutStatus | None:
         """One generation and what it causes; the status when the conversation is over."""
         if self._counts.turns >= self._limits.max_turns:
             return S.ROLLOUT_STATUS_TRUNCATED_TURNS
-        said = await self._generate()
-        reply = said.reply
-        turn = self._turns[-1]
-        turn.text, turn.reasoning = reply.text, reply.reasoning
-        turn.calls_in_reasoning = reply.calls_in_reasoning
-        if reply.calls_in_reasoning:
-            self._parts.instruments.count(
-                "envfarm_calls_in_reasoning_total", reply.calls_in_reasoning
-            )
+        said = await self._spoken()
+        reply, turn = said.reply, self._turns[-1]
         if said.cut:
             return S.ROLLOUT_STATUS_TRUNCATED_TOKENS
         if reply.calls:
@@ -242,6 +246,18 @@ class Attempt:
         if answer is None:
             return S.ROLLOUT_STATUS_COMPLETED
         return self._observe(Kind.TURN_KIND_USER, answer, self._dialogue.user(answer))
+
+    async def _spoken(self) -> Said:
+        """One generation, put on record as it was read."""
+        said = await self._generate()
+        reply, turn = said.reply, self._turns[-1]
+        turn.text, turn.reasoning = reply.text, reply.reasoning
+        turn.calls_in_reasoning = reply.calls_in_reasoning
+        if reply.calls_in_reasoning:
+            self._parts.instruments.count(
+                "envfarm_calls_in_reasoning_total", reply.calls_in_reasoning
+            )
+        return said
 
     async def _generate(self) -> Said:
         with self._at("engine", "generate"):
@@ -267,7 +283,7 @@ class Attempt:
             turn.calls.add(
                 name=call.name,
                 arguments_json=call.arguments_json,
-                content=f"There is no tool named {call.name}.",
+                content=self._unknown(call.name),
                 is_error=True,
             )
         else:
@@ -282,6 +298,9 @@ class Attempt:
                 seconds=result.seconds,
             )
         return True
+
+    def _unknown(self, name: str) -> str:
+        return f"There is no tool named {name}."
 
     def _observe(
         self, kind: trajectory_pb2.TurnKind, text: str, place: Place | None

@@ -19,6 +19,8 @@ from envfarm.errors import ConfigError
 from envfarm_common import strict_yaml
 from pydantic import BaseModel, ConfigDict
 
+from rollout_gateway.thinkingbox.simulated_user import TranscriptUser, UserWithLimit
+from rollout_gateway.thinkingbox.talk_file import TalkFile, read_talks
 from rollout_gateway.user_model import ModelUser, UserModel
 
 Player = Literal["script", "model", "none"]
@@ -54,8 +56,10 @@ class UserScript(_Strict):
 class User(Protocol):
     """One conversation's user."""
 
-    tokens: int
-    """Of a model, in and out so far."""
+    @property
+    def tokens(self) -> int:
+        """Of a model, in and out so far."""
+        ...
 
     async def answer(self, text: str) -> str | None:
         """What the user says to the assistant's `text`; None when the user leaves."""
@@ -106,6 +110,24 @@ class Users:
             if script.task != expected:
                 raise ConfigError(f"{path}: task is {script.task!r}, its place says {expected!r}")
             self._scripts[script.task] = script
+
+        self._talks = read_talks(domains_dir)
+
+    def talk(self, task_id: str) -> TalkFile | None:
+        """How an imported task is talked about; None for tasks of our own."""
+        return self._talks.get(task_id)
+
+    def imported(self, task_id: str, talk: TalkFile, seed: str) -> User:
+        """A fresh user of an imported task, who answers as often as its dataset says; without a
+        context, or a model or script to play it, there is none."""
+        user: User = SilentUser()
+        script = self._scripts.get(task_id)
+        if self._player == "model" and self._model is not None and talk.user_context:
+            number = zlib.crc32(seed.encode())
+            user = TranscriptUser(self._model, talk.user_context, talk.query, number)
+        elif self._player == "script" and script is not None:
+            user = ScriptedUser(script)
+        return UserWithLimit(user, talk.max_user_sim_turns)
 
     async def close(self) -> None:
         if self._model is not None:

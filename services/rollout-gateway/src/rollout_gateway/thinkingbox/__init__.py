@@ -1,0 +1,1 @@
+"""Conversations of imported ThinkingBox tasks, by the rules of their harness."""
