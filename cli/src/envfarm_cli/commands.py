@@ -35,6 +35,7 @@ COMMANDS = {
 GROUPS = {
     "suite": "commands_suite",
     "import": "commands_import",
+    "export": "commands_export",
     "tasks": "commands_tasks",
     "attempts": "commands_attempts",
     "jobs": "commands_jobs",

@@ -47,11 +47,14 @@ from envfarm_cli.commands_stack import (
 from envfarm_cli.failure import BadInput
 from envfarm_cli.output import OK, Output, plain
 from envfarm_cli.service_specs import Engine
+from envfarm_numbers.benchmarks import BENCH
 from envfarm_numbers.estimators import Estimate
 from envfarm_numbers.suite import Suite
 
 Interface = Literal["tokens", "chat"]
 CHAT: Interface = "chat"
+BENCH_SUITE = "thinkingbox-bench"
+"""What people call it on the command line."""
 InterfaceOption = Annotated[
     Interface,
     typer.Option(
@@ -69,7 +72,8 @@ class EvalRecipe(Recipe):
     domain: str
     tags: dict[str, str]
     suite: dict[str, str]
-    """Of a suite file: its tasks and hashes; empty when the suite is frozen from the domain."""
+    """Of a suite file: its tasks and hashes; empty when the suite is frozen from the domain, which may
+    be a whole benchmark by its name."""
     biased: bool
     """Its tasks were selected by looking at results; the headline says so."""
     interface: Interface
@@ -84,7 +88,10 @@ def eval_(
     tag: TagOption = None,
     suite: Annotated[
         Path | None,
-        typer.Option(help="A frozen suite, such as another evaluation's suite.json."),
+        typer.Option(
+            help="A frozen suite, such as another evaluation's suite.json; or "
+            "[b]thinkingbox-bench[/b], all of ThinkingBox-Bench v1 as it is served."
+        ),
     ] = None,
     biased_suite: Annotated[
         bool,
@@ -121,13 +128,16 @@ def eval_(
     Example: [b]envfarm eval --name other --suite suites/held-out.json --interface chat --stack own[/b]
     """
     out = Output(json)
+    is_bench = str(suite) == BENCH_SUITE
+    if is_bench and (domain or tag or biased_suite):
+        raise BadInput(f"--suite {BENCH_SUITE} is a whole benchmark; leave out what would choose")
     recipe = EvalRecipe.resolve(
         "envfarm eval",
         {
             "name": name,
-            "domain": domain,
+            "domain": BENCH if is_bench else domain,
             "tags": parse_tags(tag),
-            "suite": Suite.read(suite, biased=biased_suite).tasks if suite else {},
+            "suite": Suite.read(suite, biased=biased_suite).tasks if suite and not is_bench else {},
             "biased": biased_suite,
             "interface": interface,
             "k": k,
@@ -170,6 +180,8 @@ def _run(
         if recipe.suite:
             suite = Suite(recipe.name, recipe.suite, {}, biased=recipe.biased)
             served.check(suite, tasks)
+        elif recipe.domain == BENCH:
+            suite = served.freeze(recipe.name, tasks, served.choose_benchmark(tasks, BENCH))
         else:
             chosen = served.choose(tasks, recipe.domain, recipe.tags)
             suite = served.freeze(recipe.name, tasks, chosen)

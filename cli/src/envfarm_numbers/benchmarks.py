@@ -19,6 +19,9 @@ from envfarm.errors import ConfigError
 from envfarm_numbers.task_facts import TaskFacts
 
 SHOWN = 3
+BENCH = "thinkingbox-bench-v1"
+BENCH_REPETITIONS = 20
+"""Runs of each task that its authors' protocol wants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,11 @@ def list_of(name: str, entries: Iterable[dict[str, Any]]) -> str:
         "texts": sorted({entry["text_hash"] for entry in known}),
     }
     return json.dumps(value, indent=0) + "\n"
+
+
+def size_of(name: str) -> int:
+    """Tasks of a benchmark; 0 for one that is not known."""
+    return sum(known == name for known in Benchmarks.known().by_content.values())
 
 
 def id_hash(task_id: str) -> str:

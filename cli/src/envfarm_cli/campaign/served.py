@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from envfarm.v1 import task_pb2
 
 from envfarm_cli.failure import BadInput
+from envfarm_numbers.benchmarks import Benchmarks, size_of
 from envfarm_numbers.suite import Suite
 from envfarm_numbers.task_facts import TaskFacts, text_hash
 
@@ -25,6 +26,30 @@ def choose(served: Served, domain: str, tags: dict[str, str]) -> list[str]:
         wanted += [f"with {key}={value}" for key, value in tags.items()]
         raise BadInput(
             f"no task is served {' and '.join(wanted) or 'at all'}", hint="see `envfarm tasks list`"
+        )
+    return found
+
+
+def choose_benchmark(served: Served, name: str) -> list[str]:
+    """Ids of the served tasks of a benchmark; BadInput unless all of it is served."""
+    known = Benchmarks.known()
+    found = [
+        task_id
+        for task_id, task in sorted(served.items())
+        if known.of(
+            TaskFacts(
+                task_id=task_id,
+                task_hash=task.ref.task_hash,
+                text_hash=text_hash(task.opening),
+            )
+        )
+        == name
+    ]
+    whole = size_of(name)
+    if len(found) != whole:
+        raise BadInput(
+            f"{len(found)} tasks of {name} are served, and it has {whole}",
+            hint="host all of it: `envfarm import thinkingbox --worlds`, see docs/thinkingbox.md",
         )
     return found
 
