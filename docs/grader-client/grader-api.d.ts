@@ -149,6 +149,11 @@ export interface components {
          */
         GradeRequest: {
             /**
+             * Conversation
+             * @default null
+             */
+            conversation?: (components["schemas"]["Text"] | components["schemas"]["ToolCall"] | components["schemas"]["ParallelToolCall"] | components["schemas"]["ToolResponse"])[] | null;
+            /**
              * Dsn
              * @default null
              */
@@ -178,6 +183,27 @@ export interface components {
              * @example orders/cancel-placed
              */
             task_id: string;
+        };
+        JsonValue: unknown;
+        /**
+         * ParallelToolCall
+         * @description The calls of one turn.
+         */
+        ParallelToolCall: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            T: "ParallelToolCall";
+            /**
+             * Metadata
+             * @default {}
+             */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Tool Calls */
+            tool_calls: components["schemas"]["ToolCall"][];
         };
         /** @description RFC 9457 */
         Problem: {
@@ -235,11 +261,95 @@ export interface components {
             world_id: string;
             world_now: string;
         };
+        /**
+         * Text
+         * @description What somebody said; `metadata.tag` is think, text or direct.
+         */
+        Text: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            T: "Text";
+            /** Content */
+            content: string;
+            /**
+             * Metadata
+             * @default {}
+             */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "system" | "user" | "assistant";
+        };
         Timings: {
             checks_seconds?: number;
             evidence_seconds?: number;
         };
+        /**
+         * ToolCall
+         * @description A call that was asked for; `metadata.error` says why it could not be made.
+         */
+        ToolCall: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            T: "ToolCall";
+            /** Arguments */
+            arguments: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Id */
+            id: string;
+            /**
+             * Metadata
+             * @default {}
+             */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Name */
+            name: string;
+        };
+        /**
+         * ToolResponse
+         * @description What a call was answered.
+         */
+        ToolResponse: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            T: "ToolResponse";
+            /** Content */
+            content: string;
+            /** Id */
+            id: string;
+            /**
+             * Metadata
+             * @default {}
+             */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Name */
+            name: string;
+        };
+        UpstreamVerdict: {
+            detail?: string;
+            harness?: string;
+            is_system_error?: boolean;
+            line?: string;
+            result?: boolean;
+            reward?: number;
+        };
         Verdict: {
+            as_upstream: components["schemas"]["UpstreamVerdict"];
             checks: components["schemas"]["CheckResult"][];
             checks_hash: string;
             diff: components["schemas"]["RowChange"][];
