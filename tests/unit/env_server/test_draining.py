@@ -9,7 +9,7 @@ from env_server.app import reachable
 
 
 def episodes(live: int) -> Any:
-    return SimpleNamespace(draining=False, live_count=live)
+    return SimpleNamespace(draining=False, live_count=live, has_database=True)
 
 
 async def test_it_waits_until_the_last_episode_has_ended():
@@ -26,6 +26,12 @@ async def test_it_waits_until_the_last_episode_has_ended():
 
 async def test_it_gives_up_at_its_limit():
     await asyncio.wait_for(draining.until_empty(episodes(1), 0.1), 5)
+
+
+async def test_it_does_not_wait_for_episodes_whose_database_is_gone():
+    some = episodes(1)
+    some.has_database = False
+    await asyncio.wait_for(draining.until_empty(some, 30), 5)
 
 
 async def test_without_a_limit_it_does_not_wait():

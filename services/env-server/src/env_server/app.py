@@ -7,7 +7,6 @@ import socket
 from envfarm.v1.env_service_pb2_grpc import add_EnvServiceServicer_to_server
 from envfarm_common import grpc as grpc_setup
 from envfarm_common import http, lifecycle, logging, tracing
-from envfarm_common.metrics import Instruments
 from envfarm_common.settings import redacted
 from starlette.routing import Route
 
@@ -21,7 +20,7 @@ from env_server.registry import announced
 from env_server.rpc import GRADER, INFRASTRUCTURE, EnvService
 from env_server.server_room import ServerRoom
 from env_server.settings import Settings
-from env_server.shared_metrics import SharedInstruments
+from env_server.shared_metrics import instruments_of
 from env_server.supervision import Supervision, connections_needed
 
 log = logging.get(__name__)
@@ -38,8 +37,7 @@ async def serve(settings: Settings) -> None:
     tracing.configure("env-server", settings.otlp_endpoint)
     log.info("starting", **redacted(settings))
     catalog = world.load_catalog(settings.domains_dir)
-    crew = settings.crew_dir
-    instruments = SharedInstruments(crew) if crew else Instruments("env-server")
+    instruments = instruments_of(settings.crew_dir)
     has_files = any(item.file_limits for item in catalog.worlds.values())
     file_room = FileRoom(settings.state_dir) if has_files else None
     has_servers = any(item.servers for item in catalog.worlds.values())
@@ -80,7 +78,7 @@ async def serve(settings: Settings) -> None:
             down.callback(file_room.close)
         if server_room:
             down.callback(server_room.close)
-        web = http.HttpServer(app, settings.host, settings.http_port, shared=crew is not None)
+        web = http.HttpServer(app, settings.host, settings.http_port, shared=settings.is_worker)
         down.push_async_callback(supervision.stop)
         await supervision.start()
         await down.enter_async_context(door.run())
@@ -90,7 +88,7 @@ async def serve(settings: Settings) -> None:
         server, port = await grpc_setup.serve(
             f"{settings.host}:{settings.grpc_port}",
             lambda server: add_EnvServiceServicer_to_server(service, server),
-            so_reuseport=int(crew is not None),
+            so_reuseport=int(settings.is_worker),
         )
         service.address = f"{host}:{port}"
         down.push_async_callback(server.stop, 2.0)

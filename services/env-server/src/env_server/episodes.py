@@ -97,6 +97,11 @@ class Episodes:
         return self.admission.held
 
     @property
+    def has_database(self) -> bool:
+        """Whether episodes can still do anything."""
+        return self._cluster is not None and not self._cluster.lost.is_set()
+
+    @property
     def is_ready(self) -> bool:
         return self._slots is not None and not self.draining
 

@@ -86,6 +86,11 @@ class Settings(ServiceSettings):
     def _none_when_empty(cls, value: object) -> object:
         return None if value == "" else value
 
+    @property
+    def is_worker(self) -> bool:
+        """Whether we are one of several workers, and our parent keeps our ports."""
+        return self.crew_dir is not None
+
     def account_numbers(self) -> range | None:
         """Accounts for servers; None where they run under our own."""
         if os.geteuid() != 0 or not self.server_accounts:

@@ -33,6 +33,11 @@ class SharedInstruments(Instruments):
         return generate_latest(registry)
 
 
+def instruments_of(shared: Path | None) -> Instruments:
+    """Of an env-server alone, or of a worker whose folder with the others is `shared`."""
+    return SharedInstruments(shared) if shared else Instruments("env-server")
+
+
 def forget(shared: Path, pid: int) -> None:
     """The gauges of a dead worker are told no more."""
     mark_process_dead(pid, str(shared / FOLDER))
