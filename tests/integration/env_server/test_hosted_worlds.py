@@ -70,3 +70,18 @@ async def test_the_golden_calls_give_the_golden_result_and_no_server_knows_them(
     for effects in told:
         assert effects["golden_db_hash"] == told[1]["result_db_hash"]
         assert effects["rubrics_yesno"] == [] and effects["rubrics"] == {}
+
+
+async def test_the_clock_inside_is_the_worlds(client: EnvClient):
+    episode = await client.open(NOTHING)
+    told = json.loads((await client.call(episode, "today")).content)
+    assert told == {
+        "date": "2025-10-01",
+        "utc": "2025-10-01T13:00:00+00:00",
+        "naive": "2025-10-01T13:00:00",
+        "time": 1759323600.0,
+        "year": 2025,
+        "text": "2025-10-01",
+        "is_kind": True,
+        "loop": True,
+    }

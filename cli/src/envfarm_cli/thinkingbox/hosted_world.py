@@ -214,6 +214,8 @@ def _mount(server: Server, hosting: Hosting) -> dict[str, Any]:
         mount["variables"] = {**server.mount["variables"], **hosting.variables}
         if hosting.environment:
             mount["environment"] = ENVIRONMENT
+        if server.mount["command"][0] == PYTHON and server.mount["command"][1:2] == ["-m"]:
+            mount |= {"start": "forked", "clock": "frozen"}
     return mount
 
 

@@ -20,8 +20,9 @@ from env_server import evidence
 from env_server.evidence import Table, TableRows
 from env_server.server_file import ForeignTool, PinnedTool, ServerFile, chosen, foreign_tool
 from env_server.server_link import ServerLink
+from env_server.server_place import Place
 from env_server.server_process import ServerProcess
-from env_server.server_room import Place, ServerRoom
+from env_server.server_room import ServerRoom
 from env_server.tool_call import MAX_RESULT_BYTES, Observation
 from env_server.world import Task, World
 
@@ -220,7 +221,9 @@ class MountedServers:
         if spec.dsn_variable:
             variables[spec.dsn_variable] = self._dsn
         try:
-            process = await ServerProcess.start(name, spec, self._world.folder, place, variables)
+            process = await ServerProcess.start(
+                name, spec, self._world, place, variables, self._room.warm
+            )
         except BaseException:
             await asyncio.to_thread(place.release)
             raise

@@ -96,6 +96,11 @@ class ServerFile(_Strict):
     config: dict[str, JsonValue] = {}
     """What the init tool is given."""
     limits: ServerLimits = Field(default_factory=lambda: ServerLimits.model_validate({}))
+    start: Literal["plain", "forked"] = "plain"
+    """Forked: a program of Python is started once and forked for each episode where its first event loop
+    begins; one that cannot be forked is started plainly."""
+    clock: Literal["real", "frozen"] = "real"
+    """Frozen: the time of day inside a program of Python is the world's."""
     start_seconds: float = Field(30.0, gt=0, le=600)
     """Longest start, init included."""
     restart: Literal["never", "between_calls"] = "never"
@@ -114,10 +119,21 @@ class ServerFile(_Strict):
             raise ValueError(f"{sorted(only_command)[0]} is for servers with a command")
         if self.command and self.headers:
             raise ValueError("headers are for servers with a url")
+        if (self.start == "forked" or self.clock == "frozen") and not self._is_python:
+            raise ValueError("only [python, -m, MODULE] or [python, FILE.py] is forked or frozen")
+        if self.start == "forked" and self.dsn_variable:
+            raise ValueError("a server with a dsn_variable is not forked: it may read it too early")
         for name in self.tools or []:
             if name.startswith(RESERVED) or name in self.lifecycle.names:
                 raise ValueError(f"tool {name} is the env-server's own and cannot be offered")
         return self
+
+    @property
+    def _is_python(self) -> bool:
+        program, *rest = self.command or [""]
+        is_module = len(rest) > 1 and rest[0] == "-m"
+        is_file = bool(rest) and rest[0].endswith(".py")
+        return program.rpartition("/")[2].startswith("python") and (is_module or is_file)
 
     def offers(self, name: str) -> bool:
         """Whether an agent may call the server's tool of this name."""

@@ -1,5 +1,6 @@
-"""One server process of one episode: started without a shell, in a process group of its own, with
-limits that the kernel enforces and an environment that holds nothing of ours; ended for certain.
+"""One server process of one episode: started without a shell, or forked from a warm parent, in a
+process group of its own, with limits that the kernel enforces and an environment that holds nothing of
+ours; ended for certain.
 
 The official client's own stdio transport starts a process, too, but neither tells its id nor limits it,
 and is patient when it ends one. And nothing may fork once gRPC runs: handlers that it has for a fork
@@ -9,28 +10,35 @@ loop's own way of starting a process does fork.
 
 import asyncio
 import contextlib
-import os
-import shutil
 import signal
 import subprocess
-import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import anyio
 import mcp_types as types
-from envfarm.errors import ConfigError, ForeignServerError
+from envfarm.errors import ForeignServerError
 from envfarm_common import logging
-from envfarm_common.binaries import CHILD_ENV, child_command
+from envfarm_common.binaries import child_command
 from mcp.client import Transport
 from mcp.shared.message import SessionMessage
 
 from env_server.cancel import cancel_all
-from env_server.server_file import FOLDER, ServerFile
-from env_server.server_room import MARK, Place
+from env_server.server_child import ServerChild, StartedChild, kill_group
+from env_server.server_command import (
+    environment_of,
+    folder_of,
+    kernel_limits,
+    limited,
+    program_of,
+    through,
+)
+from env_server.server_file import ServerFile
+from env_server.server_place import Place
 from env_server.server_strays import END_SECONDS
+from env_server.warm_starts import WarmStarts
+from env_server.world import World
 
 log = logging.get(__name__)
 
@@ -39,13 +47,12 @@ MAX_LINE = 16 << 20
 KEPT_LINES = 50
 """Of what a server says on stderr; each cut at 500 characters."""
 LAST_WORDS_SECONDS = 1.0
-MEBI = 1 << 20
 
 
 class ServerProcess:
     """Made by `start`. `ended` is done, with a reason, once the process has gone or broke the protocol."""
 
-    def __init__(self, name: str, process: "subprocess.Popen[bytes]", place: Place):
+    def __init__(self, name: str, process: ServerChild, place: Place):
         self._name = name
         self._process = process
         self._place = place
@@ -54,42 +61,47 @@ class ServerProcess:
         self._pipes: list[asyncio.BaseTransport] = []
         self._said: deque[str] = deque(maxlen=KEPT_LINES)
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._watch = _ExitWatch(process, self._exited)
+        process.watch(self._exited)
         self._listening: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
-        cls, name: str, spec: ServerFile, world: Path, place: Place, variables: dict[str, str]
+        cls,
+        name: str,
+        spec: ServerFile,
+        world: World,
+        place: Place,
+        variables: dict[str, str],
+        warm: WarmStarts,
     ) -> "ServerProcess":
         """ForeignServerError when the program cannot be started."""
-        folder = world / FOLDER
-        environment, path = _environment(spec, folder, place, variables)
-        named = spec.command[0]
-        program = str(folder / named) if "/" in named else shutil.which(named, path=path)
-        if program is None or not Path(program).exists():
-            raise ForeignServerError(
-                f"server {name}: there is no program {named!r}",
-                hint="give its path, or a virtual environment that has it",
-            )
-        try:
-            process = subprocess.Popen(
-                child_command(
-                    _limited([program, *spec.command[1:]], spec, has_account=bool(place.account)),
-                    death=signal.SIGKILL,
-                    account=place.ids,
-                ),
-                cwd=folder if folder.is_dir() else place.folder,
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ForeignServerError(
-                f"server {name} cannot be started: {error.strerror}"
-            ) from error
-        started = cls(name, process, place)
+        folder = world.folder
+        environment = environment_of(spec, folder, place, variables)
+        child: ServerChild | None = await warm.fork(
+            name, spec, folder, world.now, place, environment
+        )
+        if child is None:
+            program = program_of(name, spec, folder, environment["PATH"])
+            argv = [program, *spec.command[1:]]
+            if spec.clock == "frozen":
+                argv = through(warm.script, program, spec, world.now)
+            limits = kernel_limits(spec.limits, has_account=place.account is not None)
+            try:
+                process = subprocess.Popen(
+                    child_command(limited(argv, limits), death=signal.SIGKILL, account=place.ids),
+                    cwd=folder_of(folder, place),
+                    env=environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise ForeignServerError(
+                    f"server {name} cannot be started: {error.strerror}"
+                ) from error
+            child = StartedChild(process)
+        started = cls(name, child, place)
         await started._connect()
         return started
 
@@ -115,10 +127,7 @@ class ServerProcess:
 
     async def kill(self) -> None:
         """End it with everything that it started, at once; a second time is fine."""
-        # Once it is buried its number may be another's; what it left is found by its place.
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        kill_group(self._process)
         await asyncio.to_thread(self._place.end)
         # Its last words are still in the pipe.
         if self._listening:
@@ -126,11 +135,10 @@ class ServerProcess:
             await cancel_all([self._listening])
         for pipe in self._pipes:
             pipe.close()
-        self._watch.cancel()
+        self._process.unwatch()
         if not self.ended.done():
             self.ended.set_result(f"server {self._name} was ended")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            await asyncio.to_thread(self._process.wait, END_SECONDS)
+        await self._process.bury(END_SECONDS)
         if self._said:
             log.info("a server's last words", server=self._name, stderr="\n".join(self._said))
 
@@ -159,8 +167,10 @@ class ServerProcess:
         """Keep a line that is no message."""
         self._said.append(line.decode(errors="replace").rstrip()[:500])
 
-    def _exited(self, how: str) -> None:
-        self.broke(f"ended by itself{how}")
+    def _exited(self) -> None:
+        code = self._process.poll() or 0
+        how = f"with signal {-code}" if code < 0 else f"with status {code}"
+        self.broke(f"ended by itself {how}")
 
     async def _listen(self) -> None:
         while True:
@@ -211,73 +221,3 @@ async def _send(process: ServerProcess, from_client) -> None:
     except (OSError, RuntimeError):
         # uvloop raises the second for a pipe that the other side has closed.
         process.broke("closed its input")
-
-
-def _environment(
-    spec: ServerFile, folder: Path, place: Place, variables: dict[str, str]
-) -> tuple[dict[str, str], str]:
-    """Everything that the process sees of the outside, and its PATH."""
-    own = (folder / spec.environment).absolute() if spec.environment else None
-    programs = own / "bin" if own else Path(sys.executable).parent
-    path = f"{programs}:{CHILD_ENV['PATH']}"
-    environment = {
-        **CHILD_ENV,
-        "LC_ALL": "C.UTF-8",
-        "PATH": path,
-        "HOME": str(place.folder),
-        "TMPDIR": str(place.folder),
-        "USER": "envfarm",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        **({"VIRTUAL_ENV": str(own)} if own else {}),
-        **spec.variables,
-        **variables,
-        MARK: str(place.folder),
-    }
-    return environment, path
-
-
-def _limited(argv: list[str], spec: ServerFile, *, has_account: bool) -> list[str]:
-    limits = spec.limits
-    found = {name: shutil.which(name, path=CHILD_ENV["PATH"]) for name in ("setpriv", "prlimit")}
-    if not all(found.values()):
-        raise ConfigError("setpriv or prlimit is missing", hint="install util-linux 2.33 or later")
-    # Without an account of its own the count would be of all that our account runs.
-    processes = [f"--nproc={limits.processes}"] if has_account else []
-    return [
-        str(found["prlimit"]),
-        f"--data={limits.memory_mb * MEBI}",
-        f"--cpu={limits.cpu_seconds}",
-        f"--fsize={limits.file_mb * MEBI}",
-        f"--nofile={limits.open_files}",
-        "--core=0",
-        *processes,
-        "--",
-        str(found["setpriv"]),
-        "--no-new-privs",
-        "--",
-        *argv,
-    ]
-
-
-class _ExitWatch:
-    """Tells `exited` how the process ended, even where a child of it keeps its pipes open."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]", exited: Callable[[str], None]):
-        self._loop = asyncio.get_running_loop()
-        self._process = process
-        self._exited = exited
-        self._handle = os.pidfd_open(process.pid)
-        self._loop.add_reader(self._handle, self._told)
-
-    def cancel(self) -> None:
-        if self._handle >= 0:
-            self._loop.remove_reader(self._handle)
-            os.close(self._handle)
-            self._handle = -1
-
-    def _told(self) -> None:
-        code = self._process.poll()
-        if code is not None:
-            self.cancel()
-            self._exited(f" with signal {-code}" if code < 0 else f" with status {code}")

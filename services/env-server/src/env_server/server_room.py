@@ -7,7 +7,6 @@ import asyncio
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,39 +14,14 @@ from envfarm.errors import ConfigError, NoCapacity
 from envfarm_common import logging
 
 from env_server.episode_files import lock_folder, remove_if_dead
-from env_server.server_accounts import Account, Accounts
-from env_server.server_strays import end_all, marked, of_account
+from env_server.server_accounts import Accounts
+from env_server.server_place import MARK, Place
+from env_server.server_strays import end_all, marked
+from env_server.warm_starts import WarmStarts
 
 log = logging.get(__name__)
 
 PREFIX = "servers-"
-MARK = "ENVFARM_MOUNT"
-"""Variable that names a server's scratch folder, by which its processes are known again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One server's folder and account; `release` ends whatever still runs there."""
-
-    folder: Path
-    account: Account | None
-
-    @property
-    def ids(self) -> tuple[int, int] | None:
-        return self.account.ids if self.account else None
-
-    def end(self) -> None:
-        """End every process of this place. Blocks."""
-        find = of_account(self.account.number) if self.account else marked(MARK, str(self.folder))
-        if not end_all(find):
-            log.error("a server's process cannot be killed", place=self.folder.name)
-
-    def release(self) -> None:
-        """Blocks."""
-        self.end()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if self.account:
-            self.account.give_back()
 
 
 class ServerRoom:
@@ -63,6 +37,7 @@ class ServerRoom:
             self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
             self._lock = lock_folder(self.folder)
             self._accounts = Accounts(accounts) if accounts else None
+            self.warm = WarmStarts(self.folder, accounts, self.place)
         except OSError as error:
             raise ConfigError(f"{base}: no folder for servers: {error.strerror}") from error
         if self._accounts:
@@ -87,5 +62,7 @@ class ServerRoom:
         return Place(folder, account)
 
     def close(self) -> None:
+        """Blocks."""
+        self.warm.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
