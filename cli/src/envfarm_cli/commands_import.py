@@ -90,12 +90,7 @@ def thinkingbox(
     Example: [b]envfarm import thinkingbox --dataset data/dataset --servers data/servers.yaml[/b]
     """
     out, source = Output(json), Dataset(dataset)
-    for option, folder in (("--out", out_dir), ("--worlds", worlds)):
-        if folder and folder.resolve().is_relative_to(_tree(source.root)):
-            raise BadInput(
-                f"{folder} lies in the dataset's own tree",
-                hint=f"choose a folder of yours with {option}",
-            )
+    _refuse_inside(source, {"--out": out_dir, "--worlds": worlds})
     hosting = _hosting(now, environment, variable or [])
     if not worlds and (environment or variable):
         raise BadInput("--environment and --variable are for --worlds, which is not given")
@@ -107,10 +102,8 @@ def thinkingbox(
         listed = catalogue.entries(tasks, known, Benchmarks.known())
     result = _result(listed, unreadable)
     if out_dir and listed:
-        used = {name for entry in listed for name in entry["servers"]}
-        chosen = [server for name, server in sorted(known.items()) if name in used]
         result["folder"] = str(out_dir)
-        result["hash"] = catalogue.write(out_dir, listed, tasks, chosen)
+        result["hash"] = catalogue.write(out_dir, listed, tasks, known)
         if list_as:
             text = list_of(list_as, listed)
             write_durably(out_dir / "hashes.json", text.encode())
@@ -122,6 +115,15 @@ def thinkingbox(
     _show_worlds(result, worlds, out)
     out.result(result)
     return FAILED if unreadable else OK
+
+
+def _refuse_inside(source: Dataset, folders: dict[str, Path | None]) -> None:
+    for option, folder in folders.items():
+        if folder and folder.resolve().is_relative_to(_tree(source.root)):
+            raise BadInput(
+                f"{folder} lies in the dataset's own tree",
+                hint=f"choose a folder of yours with {option}",
+            )
 
 
 def _result(listed: list[dict[str, Any]], unreadable: list[dict[str, str]]) -> dict[str, Any]:

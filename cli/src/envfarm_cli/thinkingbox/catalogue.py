@@ -66,15 +66,19 @@ def entries(
 
 
 def write(
-    folder: Path, listed: list[dict[str, Any]], tasks: Iterable[Hydrated], servers: Iterable[Server]
+    folder: Path,
+    listed: list[dict[str, Any]],
+    tasks: Iterable[Hydrated],
+    servers: Mapping[str, Server],
 ) -> str:
-    """All files, the catalogue last; its hash, which is over every task and every server."""
+    """All files, the catalogue last; its hash, over every task and every server that one names."""
     ordered = sorted(tasks, key=lambda task: task_id(task.uid))
     facts = [
         TaskFacts(task_id=entry["id"], task_hash=entry["task_hash"], text_hash=entry["text_hash"])
         for entry in listed
     ]
-    known = {server.name: server.mount for server in servers}
+    used = {name for entry in listed for name in entry["servers"]}
+    known = {name: servers[name].mount for name in sorted(used & servers.keys())}
     body = {"format": 1, "tasks": listed, "servers": known}
     whole = {**body, "hash": content_hash(body)}
     write_durably(folder / "suite.json", Suite.freeze(folder.name, facts).to_json().encode())

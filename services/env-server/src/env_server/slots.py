@@ -96,12 +96,11 @@ class Slots:
         if may_reuse and pool.proving is None:
             pool.proving = asyncio.create_task(self._prove(pool))
             self._jobs.append(pool.proving)
-        if may_reuse and (slot := self._pop(pool.reused)):
+        if may_reuse and (slot := self._pop(pool, pool.reused)):
             return slot, "reused"
         self._make_room()
-        slot = self._pop(pool.fresh)
+        slot = self._pop(pool, pool.fresh)
         self._wake.set()
-        self._show(pool)
         if slot:
             return slot, "ready"
         future: asyncio.Future[tuple[Slot, str]] = asyncio.get_running_loop().create_future()
@@ -156,10 +155,12 @@ class Slots:
         for slot in left:
             await self._cluster.hang_up(slot)
 
-    def _pop(self, ready: deque[Slot]) -> Slot | None:
+    def _pop(self, pool: _Pool, ready: deque[Slot]) -> Slot | None:
+        """The first of `ready`, one of the pool's two, whose connection still stands."""
         while ready:
             slot = ready.popleft()
             self._out.add(slot)
+            self._show(pool)
             if not slot.connection.closed:
                 return slot
             self._discard(slot, "not_reused")
@@ -167,11 +168,12 @@ class Slots:
 
     def _make_room(self) -> None:
         """Undone slots that lie ready give way to an open that needs an untouched one."""
-        idle = [pool.reused for pool in self._pools.values() if pool.reused]
-        while idle and len(self._out) + sum(map(len, idle)) >= self._limit:
-            longest = max(idle, key=len)
-            self._discard(longest.popleft(), "not_reused")
-            idle = [reused for reused in idle if reused]
+        idle = [pool for pool in self._pools.values() if pool.reused]
+        while idle and len(self._out) + sum(len(pool.reused) for pool in idle) >= self._limit:
+            fullest = max(idle, key=lambda pool: len(pool.reused))
+            self._discard(fullest.reused.popleft(), "not_reused")
+            self._show(fullest)
+            idle = [pool for pool in idle if pool.reused]
 
     def _discard(self, slot: Slot, outcome: str) -> None:
         self._out.discard(slot)

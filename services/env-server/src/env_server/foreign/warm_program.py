@@ -33,7 +33,7 @@ _CAPABILITY_VERSION = 0x20080522
 def main():
     control, now, program = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     if now != "-":
-        import frozen_clock
+        import frozen_clock  # pyright: ignore[reportMissingImports]
 
         frozen_clock.freeze(now)
     if control >= 0:
@@ -61,7 +61,7 @@ def _stop_at_first_loop(control):
         _serve(control)
         original(loop, *given, **named)
 
-    kind.__init__ = first
+    kind.__init__ = first  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _serve(control):
