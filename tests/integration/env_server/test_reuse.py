@@ -1,15 +1,23 @@
 """Slots that are used again: only where the world allows it and the client agreed."""
 
 import asyncio
+import re
 from pathlib import Path
 
+import httpx
+import pytest
 from envfarm.v1 import episode_pb2
 
+from tests.support.domains import orders_alone
 from tests.support.env_server import SHELF, EnvClient, running_env_server
 
-ORDERS = Path(__file__).parents[3] / "domains"
 TASK = "orders/cancel-placed"
 FRESH, REUSE = episode_pb2.SLOT_MODE_FRESH, episode_pb2.SLOT_MODE_REUSE
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return orders_alone(tmp_path_factory.mktemp("domains"))
 
 
 async def whole_episode(client: EnvClient, mode: int) -> tuple[int, str, list[str]]:
@@ -28,8 +36,8 @@ async def whole_episode(client: EnvClient, mode: int) -> tuple[int, str, list[st
     )
 
 
-async def test_a_slot_is_used_again_after_an_undo_and_only_for_who_agreed():
-    with running_env_server(ORDERS, ready_low=1, ready_high=1, max_episodes=2) as server:
+async def test_a_slot_is_used_again_after_an_undo_and_only_for_who_agreed(orders: Path):
+    with running_env_server(orders, ready_low=1, ready_high=1, max_episodes=2) as server:
         async with server.client() as client:
             first = await whole_episode(client, REUSE)
             assert first[0] == FRESH
@@ -42,6 +50,35 @@ async def test_a_slot_is_used_again_after_an_undo_and_only_for_who_agreed():
             for mode in (FRESH, episode_pb2.SLOT_MODE_UNSPECIFIED):
                 assert await whole_episode(client, mode) == first
             assert not (await client.capacity()).not_reused.get("orders")
+
+
+async def test_the_gauge_of_ready_slots_follows_what_is_taken_given_back_and_discarded(
+    orders: Path,
+):
+    """With three slots undone, opens that take them, and one that needs an untouched one."""
+    with running_env_server(orders, ready_low=1, ready_high=1, max_episodes=3) as server:
+        async with server.client() as client, httpx.AsyncClient(base_url=server.http) as web:
+
+            async def told() -> tuple[float, int]:
+                ready = (await client.capacity()).ready_slots["orders"]
+                text = (await web.get("/metrics")).text
+                shown = re.search(r'^envfarm_slots_ready{.*world="orders".*} (.+)$', text, re.M)
+                assert shown
+                return float(shown[1]), ready
+
+            opened: list[episode_pb2.Episode] = []
+            async with asyncio.timeout(60):
+                while (await client.capacity()).ready_slots["orders"] < 4:
+                    opened = [await client.open(TASK, slot_mode=REUSE) for _ in range(3)]
+                    for episode in opened:
+                        await client.close(episode)
+            for mode in (REUSE, FRESH, REUSE):
+                await client.open(TASK, slot_mode=mode)
+                async with asyncio.timeout(30):
+                    # A clone may come between the two answers.
+                    while (seen := await told())[0] != seen[1]:
+                        await asyncio.sleep(0.05)
+            assert (await told())[1] < 4
 
 
 async def test_a_world_that_answers_by_physical_order_always_gets_fresh_clones_and_says_why():

@@ -16,11 +16,11 @@ from envfarm_common.binaries import RedisServer
 from pydantic import SecretStr
 
 from envfarm_cli.commands_parity import recorded_jobs
-from envfarm_cli.domain_files import linked_domains
 from grader.checkset import load_checkset
 from grader.ingest import prove_tasks
 from grader.settings import IngestSettings
 from rollout_gateway.replay import replay
+from tests.support.domains import orders_alone
 from tests.support.env_server import EnvServer, running_env_server
 from tests.support.gateway_process import GatewayProcess, probe, settings
 from tests.support.grader_process import CLIENT_TOKEN, GraderProcess, environment, grader_process
@@ -56,10 +56,7 @@ def tokenizer_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="package")
 def domains(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of all domains the one that is played."""
-    folder = linked_domains(tmp_path_factory.mktemp("domains"), DOMAINS, ["orders"])
-    # The env-server's Postgres may run under another account.
-    folder.chmod(0o755)
-    return folder
+    return orders_alone(tmp_path_factory.mktemp("domains"))
 
 
 @pytest.fixture(scope="package")
