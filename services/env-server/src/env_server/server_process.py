@@ -25,6 +25,7 @@ from mcp.client import Transport
 from mcp.shared.message import SessionMessage
 
 from env_server.cancel import cancel_all
+from env_server.pipe_end import PipeEnd
 from env_server.server_child import ServerChild, StartedChild, kill_group
 from env_server.server_command import (
     environment_of,
@@ -113,10 +114,14 @@ class ServerProcess:
             (self._complaints, self._process.stderr),
         ):
             reading = asyncio.StreamReaderProtocol(stream)
-            transport, _ = await loop.connect_read_pipe(lambda made=reading: made, pipe)
+            assert pipe
+            end = PipeEnd(pipe, loop)
+            transport, _ = await loop.connect_read_pipe(lambda made=reading: made, end)
             self._pipes.append(transport)
         writing = asyncio.StreamReaderProtocol(asyncio.StreamReader())
-        transport, _ = await loop.connect_write_pipe(lambda: writing, self._process.stdin)
+        assert self._process.stdin
+        end = PipeEnd(self._process.stdin, loop)
+        transport, _ = await loop.connect_write_pipe(lambda: writing, end)
         self._pipes.append(transport)
         self._input = asyncio.StreamWriter(transport, writing, None, loop)
         self._listening = asyncio.create_task(self._listen())

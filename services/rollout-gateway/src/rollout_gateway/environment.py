@@ -34,7 +34,12 @@ log = logging.get(__name__)
 OPEN_PAUSE_SECONDS = 0.5
 CLIENT_NAME = "rollout-gateway"
 SLOT_MODES = {"fresh": episode_pb2.SLOT_MODE_FRESH, "reuse": episode_pb2.SLOT_MODE_REUSE}
-_UNREACHABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_UNREACHABLE = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+)
+"""A server that stops cancels what it has not answered; a call that we cancel ourselves raises otherwise."""
 
 
 class EnvServer:
