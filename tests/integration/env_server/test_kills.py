@@ -70,6 +70,8 @@ async def test_a_killed_postgres_fails_its_episodes_and_is_replaced(memory_dir: 
             os.kill(postmaster(folder), signal.SIGKILL)
             with pytest.raises(DatabaseError):
                 await call
+            # An episode that opens before the end is noticed ends with the old one.
+            await wait_until_async(lambda: folder not in folders(memory_dir), "the old folder")
             fresh = await open_when_possible(client)
             assert fresh.initial_state_hash == running.initial_state_hash
             for episode in (running, sealed):
