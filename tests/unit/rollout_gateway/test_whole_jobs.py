@@ -71,6 +71,10 @@ class World:
         self.seen: list[str] = []
         """What attempts were told to do, whenever the engine was asked."""
         self.look: Any = None
+        self.looks = 0
+        """How often a stream looked what the learner dropped."""
+        self.steps: set[str] = set()
+        """Groups that the learner has trained and saved."""
 
     # the engine
 
@@ -147,10 +151,11 @@ class World:
         return Backlog(0, 0)
 
     async def dropped(self, run_id: str) -> dict[str, str]:
+        self.looks += 1
         return {}
 
     async def trained(self, run_id: str, group_ids: list[str]) -> bool:
-        return False
+        return set(group_ids) <= self.steps
 
 
 class InService:
@@ -268,6 +273,49 @@ async def test_a_stream_is_decided_again_and_its_bands_follow_the_policy(
     for name, group in world.entries.items():
         digest = hashlib.sha256(group.SerializeToString(deterministic=True)).hexdigest()
         assert hashes[name].endswith(digest)
+
+
+class SlowlyPublished(World):
+    """A group is on its way out until its stream has looked three times more."""
+
+    async def publish(self, group: group_pb2.Group, turn: Any) -> str:
+        await self.looked(3)
+        return await super().publish(group, turn)
+
+    async def looked(self, times: int) -> None:
+        wanted = self.looks + times
+        async with asyncio.timeout(30):
+            while self.looks < wanted:
+                await asyncio.sleep(0)
+
+
+async def test_a_stream_is_not_over_before_the_learner_trained_what_is_on_its_way_out(
+    words: Vocabulary, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("rollout_gateway.stream_run.POLL_SECONDS", 0.01)
+    world = SlowlyPublished(words, trouble=0.0)
+    world.per_update = 1000  # no version comes that would tell
+    job = await scheduler(world, tmp_path).submit(
+        JobSpec(
+            job_id="s",
+            run_id="r",
+            task_ids=("d/a",),
+            groups_per_update=2,
+            updates=1,
+            group_size=4,
+            publish=True,
+            kind=JobKind.TRAIN,
+        )
+    )
+    async with asyncio.timeout(60):
+        while len(world.entries) < 2:
+            assert not job.ended.is_set()
+            await asyncio.sleep(0)
+        await world.looked(3)
+        assert not job.ended.is_set()
+        world.steps |= set(world.entries)
+        await job.ended.wait()
+    assert job_status(job).state == 2, job.message  # done
 
 
 async def test_what_each_attempt_does_is_told_while_it_runs(

@@ -172,7 +172,9 @@ class StreamRun:
         return len({ours.get(key, key) for key in dropped} & set(outcomes))
 
     async def _is_done(self) -> bool:
-        if not self._plan.is_delivered(self._view):
+        # What was decided counts as published while it is still on its way out, and of that nothing
+        # is on record that the learner could have trained.
+        if self._running or not self._plan.is_delivered(self._view):
             return False
         if self._plan.is_consumed(self._view):
             return True
