@@ -14,6 +14,8 @@ from envfarm.metrics import BY_NAME, METRICS
 from envfarm_watch import grafana, reference
 from envfarm_watch.boards import BOARDS
 from envfarm_watch.panel import Unit
+from tests.support.board_provocations import PROVOKED_BY
+from tests.support.watched_scenes import SCENES
 
 ROOT = Path(__file__).parents[2]
 ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())["groups"][0]["rules"]
@@ -114,6 +116,14 @@ def test_every_alert_is_tested():
     tested = yaml.safe_load((ROOT / "deploy/prometheus/alerts_test.yml").read_text())["tests"]
     names = {case["alertname"] for test in tested for case in test["alert_rule_test"]}
     assert names == {rule["alert"] for rule in ALERTS}
+
+
+def test_every_panel_and_every_alert_has_a_scene_that_provokes_it():
+    provoked = {(uid, title): one for uid, of in PROVOKED_BY.items() for title, one in of.items()}
+    assert provoked.keys() == {(uid, panel.title) for uid, panel in PANELS}
+    assert {one.scene for one in provoked.values()} <= SCENES.keys()
+    alerts = [alert for scene in SCENES.values() for alert in scene.alerts]
+    assert sorted(alerts) == sorted(rule["alert"] for rule in ALERTS)
 
 
 def test_the_generators_run_as_modules():

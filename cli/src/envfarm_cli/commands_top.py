@@ -95,6 +95,7 @@ def _farm(top: Top) -> dict[str, float | None]:
     return {
         "live episodes": top.live_episodes,
         "ready slots": top.ready_slots,
+        "opens that wait for one": top.opens_waiting,
         "undelivered groups": top.undelivered_groups,
         "running in engines": top.engine_running,
         "refused opens / s": top.refused_opens,

@@ -12,9 +12,12 @@ HEAD = """\
 # Metrics
 
 Every instrument of every envfarm process, generated from `proto/src/envfarm/metrics.py` by `make
-dashboards`. A service cannot make an instrument that does not stand here. Counters and histograms of
-several worker processes add up; a gauge is each process's own, and dashboards sum it or take the
-highest. Labels have few values; ids are never labels.
+dashboards`. A service cannot make an instrument that does not stand here. Labels have few
+values; ids are never labels.
+
+Workers behind one command (`--workers N`) tell as one, whichever is scraped: counters and histograms
+add up and outlive a worker, gauges are the sum over the workers that live, and `process_*` stand
+apart by a label `worker`. Of separate processes, dashboards sum or take the highest.
 """
 
 

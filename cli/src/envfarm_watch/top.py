@@ -30,6 +30,8 @@ class Top:
     undelivered_groups: float | None
     live_episodes: float | None
     ready_slots: float | None
+    opens_waiting: float | None
+    """For a clone."""
     refused_opens: float | None
     leaked: float | None
     """Since the processes started."""
@@ -70,6 +72,7 @@ class Top:
             undelivered_groups=now.total("envfarm_undelivered_groups"),
             live_episodes=now.total("envfarm_episodes_live"),
             ready_slots=now.total("envfarm_slots_ready"),
+            opens_waiting=now.total("envfarm_opens_waiting"),
             refused_opens=rate("envfarm_open_refusals_total"),
             leaked=now.total("envfarm_slots_leaked_total"),
             groups_by_outcome=interval.rates_by("outcome", "envfarm_groups_total"),

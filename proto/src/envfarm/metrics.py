@@ -40,7 +40,15 @@ METRICS: tuple[Metric, ...] = (
         "slots",
         "env-server",
         ("world",),
-        "Clones ready to hand out.",
+        "Clones ready to hand out, used ones that were undone included.",
+    ),
+    Metric(
+        "envfarm_opens_waiting",
+        "gauge",
+        "requests",
+        "env-server",
+        ("world",),
+        "Opens that found no slot that they may use and wait for a clone.",
     ),
     Metric(
         "envfarm_slots_leaked_total",

@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 from envfarm.v1 import episode_pb2
 
 from tests.support.domains import orders_alone
 from tests.support.env_server import SHELF, EnvClient, running_env_server
+from tests.support.given_postgres import given_postgres
 
 TASK = "orders/cancel-placed"
 FRESH, REUSE = episode_pb2.SLOT_MODE_FRESH, episode_pb2.SLOT_MODE_REUSE
@@ -79,6 +81,37 @@ async def test_the_gauge_of_ready_slots_follows_what_is_taken_given_back_and_dis
                     while (seen := await told())[0] != seen[1]:
                         await asyncio.sleep(0.05)
             assert (await told())[1] < 4
+
+
+async def test_an_open_that_waits_for_a_clone_is_told_although_a_used_slot_lies_ready(orders: Path):
+    with (
+        given_postgres() as dsn,
+        running_env_server(
+            orders, ready_low=1, ready_high=1, max_episodes=3, backend="server", dsn=dsn
+        ) as server,
+    ):
+        async with server.client() as client, httpx.AsyncClient(base_url=server.http) as web:
+
+            async def told() -> dict[str, float]:
+                text = (await web.get("/metrics")).text
+                found = re.findall(r"^envfarm_(\w+){.*world=\"orders\".*} (\d\S*)$", text, re.M)
+                names = ("opens_waiting", "slots_ready")
+                return {name: float(value) for name, value in found if name in names}
+
+            async with asyncio.timeout(60):
+                while (await whole_episode(client, REUSE))[0] != REUSE:
+                    pass
+                while (used := await told())["slots_ready"] < 1 or used["opens_waiting"]:
+                    await asyncio.sleep(0.05)
+                async with await psycopg.AsyncConnection.connect(dsn) as connection:
+                    await connection.execute("LOCK TABLE pg_database IN SHARE ROW EXCLUSIVE MODE")
+                    asked = [asyncio.create_task(client.open(TASK)) for _ in range(2)]
+                    while (seen := await told())["opens_waiting"] < 1:
+                        await asyncio.sleep(0.05)
+                    assert seen["slots_ready"] >= 1
+                await asyncio.gather(*asked)
+                while (await told())["opens_waiting"]:
+                    await asyncio.sleep(0.05)
 
 
 async def test_a_world_that_answers_by_physical_order_always_gets_fresh_clones_and_says_why():

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import re
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -258,6 +259,8 @@ async def test_workers_share_answers_and_metrics_and_a_dead_one_comes_back(
         assert other.status_code == 422
         metrics = (await grader.get("/metrics")).text
         assert 'envfarm_verdicts_total{domain="shop",reward="1",status="graded"} 1.0' in metrics
+        processes = re.findall(r'process_cpu_seconds_total{worker="(\d)"}', metrics)
+        assert processes == ["0", "1", "2"]
         workers = _children(grader.process.pid)
         os.kill(workers[0], signal.SIGKILL)
         await _until(lambda: len(set(_children(grader.process.pid)) - set(workers)) == 1)

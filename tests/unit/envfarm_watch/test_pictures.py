@@ -20,6 +20,7 @@ class Line:
 
 def test_a_legend_takes_the_values_of_its_labels():
     assert legend(Query("up", "{{world}} p99"), {"world": "orders", "le": "1"}) == "orders p99"
+    assert legend(Query("up", "{{instance}} {{worker}}"), {"instance": "a:1"}) == "a:1"
 
 
 def test_a_line_is_broken_where_samples_are_missing():

@@ -15,9 +15,13 @@ ROOM = Row(
         ),
         Panel(
             title="Ready slots",
-            question="Clones that wait to be handed out. At zero an open waits for a clone.",
+            question="Clones that wait to be handed out, and opens that wait for a clone: the pool"
+            " is empty, or holds used slots only, and the job wants untouched ones.",
             unit="slots",
-            queries=(Query(total("slots_ready", "world"), "{{world}}"),),
+            queries=(
+                Query(total("slots_ready", "world"), "{{world}}"),
+                Query(total("opens_waiting", "world"), "{{world}}, waited for"),
+            ),
         ),
         Panel(
             title="Refused opens, by reason",

@@ -14,20 +14,25 @@ def process_row(job: str) -> Row:
                 question="Cores in use by each process.",
                 unit="cores",
                 queries=(
-                    Query(f"rate(process_cpu_seconds_total{where}[$window])", "{{instance}}"),
+                    Query(
+                        f"rate(process_cpu_seconds_total{where}[$window])",
+                        "{{instance}} {{worker}}",
+                    ),
                 ),
             ),
             Panel(
                 title="Resident memory",
                 question="Flat after warm-up; a slope that does not end is a leak.",
                 unit="bytes",
-                queries=(Query(f"process_resident_memory_bytes{where}", "{{instance}}"),),
+                queries=(
+                    Query(f"process_resident_memory_bytes{where}", "{{instance}} {{worker}}"),
+                ),
             ),
             Panel(
                 title="Open descriptors",
                 question="Flat under steady load.",
                 unit="files",
-                queries=(Query(f"process_open_fds{where}", "{{instance}}"),),
+                queries=(Query(f"process_open_fds{where}", "{{instance}} {{worker}}"),),
             ),
         ),
     )

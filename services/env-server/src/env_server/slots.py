@@ -52,6 +52,11 @@ class _Pool:
         """Why slots may not be used again; empty when they may, None while nobody has asked."""
         self.proving: asyncio.Task[None] | None = None
 
+    @property
+    def wanted(self) -> int:
+        """How many wait."""
+        return sum(not future.done() for _, future in self.waiting)
+
 
 class Slots:
     """The pools of all worlds in one cluster; `close` drops whatever is left in them.
@@ -105,12 +110,15 @@ class Slots:
             return slot, "ready"
         future: asyncio.Future[tuple[Slot, str]] = asyncio.get_running_loop().create_future()
         pool.waiting.append((may_reuse, future))
+        self._show(pool)
         try:
             return await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled() and not future.exception():
                 self.give_back(future.result()[0])
             raise
+        finally:
+            self._show(pool)
 
     def give_back(self, slot: Slot, *, is_clean: bool = False) -> None:
         """The slot is not needed any more: undo it or drop it when there is time.
@@ -218,8 +226,7 @@ class Slots:
             self._hand_out(pool, slot, is_fresh=True)
 
     def _wants(self, pool: _Pool) -> bool:
-        waiting = sum(not future.done() for _, future in pool.waiting)
-        coming = len(pool.fresh) + pool.cloning - waiting
+        coming = len(pool.fresh) + pool.cloning - pool.wanted
         if coming < self._low:
             pool.filling = True
         if coming >= self._high:
@@ -244,11 +251,9 @@ class Slots:
                 future.set_exception(error)
 
     def _show(self, pool: _Pool) -> None:
-        self._instruments.set(
-            "envfarm_slots_ready",
-            len(pool.fresh) + len(pool.reused),
-            world=pool.template.world.world_id,
-        )
+        world, ready = pool.template.world.world_id, len(pool.fresh) + len(pool.reused)
+        self._instruments.set("envfarm_slots_ready", ready, world=world)
+        self._instruments.set("envfarm_opens_waiting", pool.wanted, world=world)
 
     async def _reset(self) -> None:
         while True:

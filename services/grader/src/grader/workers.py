@@ -19,12 +19,10 @@ from pathlib import Path
 from envfarm.errors import ConfigError
 from envfarm_common import lifecycle, logging
 from envfarm_common.grpc import address_taken
-from envfarm_common.metrics import Instruments
-from prometheus_client import CollectorRegistry, generate_latest, values
-from prometheus_client.multiprocess import MultiProcessCollector
 
 from grader.app import serve
-from grader.settings import Settings, count_in_files
+from grader.settings import Settings
+from grader.shared_metrics import READY, SharedInstruments
 
 log = logging.get(__name__)
 
@@ -35,26 +33,10 @@ QUICK_SECONDS = 5.0
 _PR_SET_PDEATHSIG = 1
 
 
-class SharedInstruments(Instruments):
-    """Counts in files of one folder; what it renders is the sum over all workers."""
-
-    def __init__(self, folder: Path):
-        count_in_files(folder)
-        values.ValueClass = values.MultiProcessValue()
-        self._folder = folder
-        super().__init__("grader")
-
-    def render(self) -> bytes:
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry, path=str(self._folder))
-        return generate_latest(registry)
-
-
 def run_workers(settings: Settings) -> int:
     """Serve with `settings.workers` processes until SIGTERM or SIGINT; the exit status."""
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="envfarm-grader-")))
-        (place / "metrics").mkdir()
         http_port = stack.enter_context(_reserved(settings.host, settings.http_port))
         grpc_port = stack.enter_context(_reserved(settings.host, settings.grpc_port))
         shared = settings.model_copy(
@@ -109,7 +91,7 @@ class _Crew:
         self._stopping = True
 
     def _ready_file(self, number: int) -> Path:
-        return self._place / f"ready.{number}"
+        return self._place / f"{READY}{number}"
 
     def _start(self, number: int) -> None:
         self._ready_file(number).unlink(missing_ok=True)
@@ -117,7 +99,7 @@ class _Crew:
         sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
-            os._exit(_work(self._settings, self._ready_file(number), self._place / "metrics"))
+            os._exit(_work(self._settings, self._ready_file(number), self._place))
         self._started[pid] = (number, time.monotonic())
 
     def _wait_until_ready(self) -> None:
@@ -152,7 +134,7 @@ class _Crew:
         return ended
 
 
-def _work(settings: Settings, ready_file: Path, metrics: Path) -> int:
+def _work(settings: Settings, ready_file: Path, shared: Path) -> int:
     """A worker's whole life; its exit status."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -160,7 +142,7 @@ def _work(settings: Settings, ready_file: Path, metrics: Path) -> int:
     mine = settings.model_copy(update={"ready_file": ready_file})
 
     async def main() -> None:
-        await serve(mine, SharedInstruments(metrics), is_worker=True)
+        await serve(mine, SharedInstruments(shared), is_worker=True)
 
     return lifecycle.run(main)
 
