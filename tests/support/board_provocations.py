@@ -1,12 +1,14 @@
 """What moves each panel: the scene that provokes it, the series that tells of it, and which way."""
 
 import re
+import time
 from dataclasses import dataclass
 from typing import Literal
 
 from envfarm_cli.prometheus_api import Series
 from envfarm_watch.panel import Panel
 from envfarm_watch.pictures import legend
+from tests.support.polling import wait_until
 from tests.support.watched_run import WatchedRun
 
 BEFORE_SCRAPES, AFTER_SCRAPES = 2, 3
@@ -25,6 +27,7 @@ class Provoked:
         """Whether a series of that name went that way since the scene began, at `start`."""
         seconds = run.scrape_seconds
         first, last = start - BEFORE_SCRAPES * seconds, end + AFTER_SCRAPES * seconds
+        wait_until(lambda: time.time() > last, "the scrapes of the scene's end", 60)
         return any(
             self._moved(line, start, seconds, last)
             for query in panel.queries
@@ -33,14 +36,14 @@ class Provoked:
         )
 
     def _moved(self, line: Series, start: float, seconds: float, last: float) -> bool:
-        """What is not there rises from zero; what goes away falls."""
+        """What is not there, or not all the time, rises from zero; what goes away falls."""
         points = list(zip(line.times, line.values, strict=True))
         stood = [value for at, value in points if at <= start]
         since = [value for at, value in points if at > start]
+        was_gone = len(since) < int((last - start) / seconds)
         if self.way == "rises":
-            return max(since, default=0) > (stood[-1] if stood else 0)
-        gone = len(since) < int((last - start) / seconds)
-        return bool(stood) and (gone or min(since) < stood[-1])
+            return max(since, default=0) > (0 if was_gone or not stood else stood[-1])
+        return bool(stood) and (was_gone or min(since) < stood[-1])
 
 
 _PROCESS = {
@@ -80,7 +83,7 @@ PROVOKED_BY: dict[str, dict[str, Provoked]] = {
     },
     "envfarm-learning": {
         "Reward of the batch": Provoked("training", "mean reward"),
-        "Groups without contrast": Provoked("training", "in the batch"),
+        "Groups without contrast": Provoked("training", "thrown away"),
         "Pass shares of graded attempts, by domain": Provoked("training", "orders"),
         "Last evaluation": Provoked("an evaluation", "ever"),
         "Engine against learner": Provoked("training", "batch"),
@@ -91,7 +94,7 @@ PROVOKED_BY: dict[str, dict[str, Provoked]] = {
         "Probability ratios": Provoked("training", ".+"),
         "Entropy of the policy": Provoked("training", "entropy"),
         "Spread of advantages": Provoked("training", "spread"),
-        "Staleness of the batch": Provoked("a learner that is away", "oldest"),
+        "Staleness of the batch": Provoked("training", "oldest"),
         "Gradient norm": Provoked("training", "norm"),
         "Clipped tokens": Provoked("training", "clipped"),
     },

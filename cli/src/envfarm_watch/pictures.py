@@ -119,9 +119,10 @@ def _panel(axes: Axes, panel: Panel, ask: Ask) -> None:
 
 
 def _name(axes: Axes, panel: Panel, peaks: Mapping[str, float]) -> None:
-    """A legend of the highest series, in their order, under the times."""
+    """A legend of the highest series, in their order, under the times; of none that stayed at zero."""
     most = MAX_LEGEND * panel.width // 8
-    named = set(sorted(peaks, key=lambda name: -peaks[name])[:most])
+    seen = [name for name, peak in peaks.items() if peak] or [*peaks]
+    named = set(sorted(seen, key=lambda name: -peaks[name])[:most])
     known = [
         (handle, name)
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)
@@ -129,7 +130,7 @@ def _name(axes: Axes, panel: Panel, peaks: Mapping[str, float]) -> None:
     ]
     if not known:
         return
-    title = f"and {len(peaks) - len(known)} lower ones" if len(peaks) > len(known) else None
+    title = f"and {len(seen) - len(named)} lower" if len(seen) > len(named) else None
     widest = max(len(name) for name in named) + 6
     axes.legend(
         *zip(*known, strict=True),

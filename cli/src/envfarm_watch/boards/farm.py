@@ -70,6 +70,7 @@ SLOTS = Row(
             title="Time to clone",
             question="Time to clone a template, in the background.",
             unit="seconds",
+            width=6,
             queries=(
                 Query(quantile(0.5, "clone_seconds"), "p50"),
                 Query(quantile(0.99, "clone_seconds"), "p99"),
@@ -80,6 +81,7 @@ SLOTS = Row(
             question="Reused after a verified undo, or dropped: for doubt, for wear, or because the"
             " job asked for fresh ones.",
             unit="episodes/s",
+            width=6,
             kind="stacked",
             queries=(Query(rate("slot_returns_total", "outcome"), "{{outcome}}"),),
         ),
@@ -88,6 +90,7 @@ SLOTS = Row(
             question="From the trusted row journal, or from whole tables when any counter spoke"
             " against it.",
             unit="episodes/s",
+            width=6,
             kind="stacked",
             queries=(Query(rate("evidence_total", "source"), "{{source}}"),),
         ),
@@ -95,6 +98,7 @@ SLOTS = Row(
             title="Undo and verify",
             question="Time to bring a slot back to its template's state and to prove it.",
             unit="seconds",
+            width=6,
             queries=(
                 Query(quantile(0.5, "reset_seconds"), "p50"),
                 Query(quantile(0.99, "reset_seconds"), "p99"),
@@ -105,6 +109,7 @@ SLOTS = Row(
             question="Client connections of the Postgres under the episodes, by state. Each slot"
             " holds one; growth while no episode runs is a leak.",
             unit="connections",
+            width=6,
             kind="stacked",
             queries=(Query(total("postgres_connections", "state"), "{{state}}"),),
         ),
@@ -113,18 +118,21 @@ SLOTS = Row(
             question="All of them: templates, slots, and those on their way out. It follows live"
             " episodes and ready slots.",
             unit="databases",
+            width=6,
             queries=(Query(total("postgres_databases"), "databases"),),
         ),
         Panel(
             title="Processes that answer",
             question="Scrape targets by service that answered the last scrape.",
             unit="processes",
+            width=6,
             queries=(Query("sum by (job) (up)", "{{job}}"),),
         ),
         Panel(
             title="Resident memory, largest of each service",
             question="A slope that does not end is a leak.",
             unit="bytes",
+            width=6,
             queries=(Query("max by (job) (process_resident_memory_bytes)", "{{job}}"),),
         ),
     ),

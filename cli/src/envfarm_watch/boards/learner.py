@@ -32,6 +32,7 @@ STEPS = Row(
             question="Tokens of taken groups that no step looked at, by reason: prompts, rollouts"
             " masked for their length, batches without a signal.",
             unit="tokens/s",
+            width=12,
             kind="stacked",
             queries=(Query(rate("untrained_tokens_total", "reason"), "{{reason}}"),),
         ),
@@ -39,6 +40,7 @@ STEPS = Row(
             title="Published version",
             question="Raised at each publication.",
             unit="version",
+            width=12,
             queries=(Query(highest("learner_version"), "version"),),
         ),
     ),

@@ -11,6 +11,7 @@ SIGNAL = Row(
             question="Mean reward of the groups in the last step. Groups without contrast were"
             " replaced before, so this is no pass rate: compare checkpoints by evaluations.",
             unit="reward",
+            width=6,
             queries=(Query(highest("reward_mean"), "mean reward"),),
         ),
         Panel(
@@ -18,6 +19,7 @@ SIGNAL = Row(
             question="Share of zero-variance groups in the last batch, and the gateway's share of"
             " groups that it threw away for it.",
             unit="share",
+            width=6,
             queries=(
                 Query(highest("zero_variance_share"), "in the batch"),
                 Query(
@@ -32,6 +34,7 @@ SIGNAL = Row(
             title="Pass shares of graded attempts, by domain",
             question="Share of graded attempts with reward 1, whatever they were run for.",
             unit="share",
+            width=6,
             queries=(
                 Query(
                     part_of(
@@ -47,6 +50,7 @@ SIGNAL = Row(
             question="Share of its tasks passed at every attempt (always) and at one at least"
             " (ever), and their mean pass share. Reports have the intervals; this has none.",
             unit="share",
+            width=6,
             queries=(Query(highest("evaluation_share", "passed"), "{{passed}}"),),
         ),
     ),
@@ -61,6 +65,7 @@ TRUST = Row(
             " the batch, and over the probe prompt after a publication. Training stops past its"
             " tolerance.",
             unit="nats",
+            width=6,
             queries=(
                 Query(highest("mismatch_gap"), "batch"),
                 Query(highest("probe_logprob_gap"), "probe"),
@@ -71,6 +76,7 @@ TRUST = Row(
             question="What the engines sample with and what the learner last published; the"
             " distance is staleness to come.",
             unit="version",
+            width=6,
             queries=(
                 Query(highest("policy_version"), "in service"),
                 Query(highest("learner_version"), "published"),
@@ -81,6 +87,7 @@ TRUST = Row(
             question="Trained is the good one; stale and abandoned groups were sampled for nothing;"
             " bad ones are in the dead-letter list.",
             unit="groups/s",
+            width=6,
             kind="stacked",
             queries=(Query(rate("groups_taken_total", "fate"), "{{fate}}"),),
         ),
@@ -89,6 +96,7 @@ TRUST = Row(
             question="Share of attempts that ended without a reward. Where it differs between tasks"
             " or checkpoints, comparisons lean: see `envfarm attempts audit`.",
             unit="share",
+            width=6,
             queries=(
                 Query(
                     f"{rate('samples_refilled_total', 'status')} / on () group_left"
@@ -102,6 +110,7 @@ TRUST = Row(
             question="KL of the engine's policy to the learner's on the tokens of the last batch,"
             " staleness included. Growth means that samples come from a policy that is gone.",
             unit="nats",
+            width=6,
             queries=(Query(highest("mismatch_kl"), "k3 estimate"),),
         ),
         Panel(
@@ -109,12 +118,14 @@ TRUST = Row(
             question="Quantiles of learner to engine probability over the last batch; far from one"
             " the clip decides.",
             unit="ratio",
+            width=6,
             queries=(Query(highest("ratio", "quantile"), "{{quantile}}"),),
         ),
         Panel(
             title="Entropy of the policy",
             question="Mean over the sampled tokens of the last batch. A collapse ends exploration.",
             unit="nats",
+            width=6,
             queries=(Query(highest("policy_entropy"), "entropy"),),
         ),
         Panel(
@@ -122,6 +133,7 @@ TRUST = Row(
             question="Standard deviation over the last batch; near zero there is nothing to learn"
             " from.",
             unit="reward",
+            width=6,
             queries=(Query(highest("advantage_spread"), "spread"),),
         ),
         Panel(

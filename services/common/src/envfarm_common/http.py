@@ -33,7 +33,8 @@ def create_app(title: str, instruments: Instruments, is_ready: Callable[[], bool
         return JSONResponse({"ready": ready}, status_code=200 if ready else 503)
 
     @app.get("/metrics", include_in_schema=False)
-    async def metrics() -> Response:
+    def metrics() -> Response:
+        # Not async: beside the loop, as thousands of lines take tens of milliseconds.
         return Response(instruments.render(), media_type="text/plain; version=0.0.4")
 
     app.add_exception_handler(EnvfarmError, _on_ours)  # pyright: ignore[reportArgumentType]
