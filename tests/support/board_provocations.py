@@ -36,14 +36,20 @@ class Provoked:
         )
 
     def _moved(self, line: Series, start: float, seconds: float, last: float) -> bool:
-        """What is not there, or not all the time, rises from zero; what goes away falls."""
+        """What is not there, or comes again, rises from zero; what goes away falls."""
         points = list(zip(line.times, line.values, strict=True))
-        stood = [value for at, value in points if at <= start]
-        since = [value for at, value in points if at > start]
-        was_gone = len(since) < int((last - start) / seconds)
-        if self.way == "rises":
-            return max(since, default=0) > (0 if was_gone or not stood else stood[-1])
-        return bool(stood) and (was_gone or min(since) < stood[-1])
+        stood = [(at, value) for at, value in points if at <= start]
+        since = points[len(stood) :]
+        if self.way == "falls":
+            was_gone = len(since) < int((last - start) / seconds)
+            return bool(stood) and (was_gone or min(value for _, value in since) < stood[-1][1])
+        known, level = stood[-1] if stood else (0.0, 0.0)
+        for at, value in since:
+            level = 0.0 if at - known > 1.5 * seconds else level
+            if value > level:
+                return True
+            known = at
+        return False
 
 
 _PROCESS = {
