@@ -4,7 +4,6 @@ Pure. A group is exactly G cleanly graded rollouts of one task from one initial 
 versions that this learner published and not too long ago. Nothing is repaired, padded or cut.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +11,9 @@ from enum import StrEnum
 import numpy as np
 
 from learner.group import Attempt, TakenGroup
+
+LARGEST_REWARD = 1e6
+"""A larger one, like NaN, is no grade; times a ratio it would overflow float32."""
 
 
 class Reason(StrEnum):
@@ -82,7 +84,7 @@ def _shape(group: TakenGroup, rules: Rules) -> Reason | None:
 def _attempt(attempt: Attempt, rules: Rules) -> Reason | None:
     if not attempt.scored_status or not attempt.graded or attempt.reward is None:
         return Reason.NOT_GRADED
-    if not math.isfinite(attempt.reward):
+    if not abs(attempt.reward) <= LARGEST_REWARD:
         return Reason.NOT_GRADED
     length = len(attempt.token_ids)
     if not length == len(attempt.loss_mask) == len(attempt.logprobs) or length == 0:

@@ -25,6 +25,22 @@ PROVED = {
 """By `model_type` of the configuration."""
 
 
+FIXED_POSITIONS = ("default", "linear", "llama3", "yarn")
+"""Kinds of rotary positions whose angles depend on nothing but a token's place in its line."""
+
+
+def unproved_options(shape: Any) -> Iterator[str]:
+    """What a proved architecture's configuration may ask for and no test holds, a sentence each."""
+    if "sliding_attention" in (getattr(shape, "layer_types", None) or ()):
+        yield "layers with a sliding window are not proved: attention here is over whole lines"
+    kind = (getattr(shape, "rope_parameters", None) or {}).get("rope_type", "default")
+    if kind not in FIXED_POSITIONS:
+        yield (
+            f"rotary positions of the kind {kind!r} depend on the longest line beside a line; "
+            f"proved are {', '.join(FIXED_POSITIONS)}"
+        )
+
+
 def unshareable(shape: Any, size: int) -> Iterator[str]:
     """Why the heads of a model cannot be shared out to `size` ranks, a sentence for each reason.
     `shape` has the names of a transformers configuration."""

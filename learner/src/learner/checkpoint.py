@@ -6,6 +6,9 @@
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from envfarm.errors import CheckpointError
+
+from learner.checkpoint_folder import HINT, MANIFEST
 from learner.ledger import Ledger
 from learner.trainee import Trainee
 
@@ -62,6 +65,11 @@ def load(folder: Path, trainee: Trainee, *, recipe_hash: str) -> tuple[Progress,
     if found is None:
         return None
     path, manifest = found
-    progress = Progress(**manifest["progress"])
-    progress.policies = {int(number): digest for number, digest in progress.policies.items()}
+    try:
+        progress = Progress(**manifest["progress"])
+        progress.policies = {int(number): digest for number, digest in progress.policies.items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path / MANIFEST}: its progress cannot be read", hint=HINT
+        ) from error
     return progress, Ledger.parse((path / LEDGER).read_bytes())

@@ -11,6 +11,7 @@ DeepSpeed's files are pickles: they are read only after their digests match the 
 """
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -22,11 +23,13 @@ from envfarm.errors import CheckpointError
 
 from learner import process_group
 from learner.files import (
+    UNIVERSAL,
     commit_folder,
     digests,
     discard_folder,
     fresh_folder,
     partial,
+    remove_leftovers,
     write_durably,
     writing,
 )
@@ -36,6 +39,7 @@ FORMAT = 2
 MANIFEST = "manifest.json"
 LATEST = "latest"
 PREFIX = "checkpoint-"
+NAME = re.compile(rf"{PREFIX}\d{{6,}}")
 HINT = (
     "restore the folder from a copy; to fall back to an older checkpoint, remove it and the file "
     "`latest` (groups trained since are lost)"
@@ -62,7 +66,7 @@ def save(
     Every rank calls it; `fill` adds files of rank 0.
     """
     older = all_of(folder)
-    serial = int(older[-1].name.removeprefix(PREFIX)) + 1 if older else 1
+    serial = _serial(older[-1]) + 1 if older else 1
     final = folder / f"{PREFIX}{serial:06d}"
     with writing(final):
         _write(final, engine, facts, fill)
@@ -94,22 +98,33 @@ def _write(final: Path, engine: Saves, facts: dict[str, Any], fill: Callable[[Pa
         write_durably(final.parent / LATEST, final.name.encode())
 
 
-def load(folder: Path, engine: Saves, *, recipe_hash: str) -> tuple[Path, dict[str, Any]] | None:
+def load(
+    folder: Path, engine: Saves, *, recipe_hash: str, initial_model: str = ""
+) -> tuple[Path, dict[str, Any]] | None:
     """Load the newest checkpoint into `engine`; its path and manifest, None when there is none.
 
     Every rank calls it; rank 0 verifies. A checkpoint of another number of ranks is converted first.
-    Raises CheckpointError naming the file that is missing or differs, and when the recipe differs.
+    Raises CheckpointError naming the file that is missing or differs, and when the recipe or the
+    initial model (its hash, where the checkpoint knows one) differs.
     """
     path = newest(folder)
     if path is None:
         return None
     if process_group.rank() == 0:
+        remove_leftovers(folder)
         manifest = verify(path)
         if manifest["recipe_hash"] != recipe_hash:
             raise CheckpointError(
                 f"{path} was made by another recipe ({manifest['recipe_hash'][:12]}…, now "
                 f"{recipe_hash[:12]}…)",
                 hint="put the configuration back, or start a run of another id in another folder",
+            )
+        began_with = manifest.get("initial_model", initial_model)
+        if began_with != initial_model:
+            raise CheckpointError(
+                f"{path} began with another model ({began_with[:12]}…) than model.path holds now "
+                f"({initial_model[:12]}…)",
+                hint="name the model that the run began with, or start a run of another id",
             )
     process_group.barrier()
     manifest = json.loads((path / MANIFEST).read_text())
@@ -124,7 +139,7 @@ def load(folder: Path, engine: Saves, *, recipe_hash: str) -> tuple[Path, dict[s
 
 
 def _load_converted(path: Path, engine: Saves, ranks: int) -> None:
-    universal = path.with_name(f".{path.name}.universal")
+    universal = path.with_name(f".{path.name}.{UNIVERSAL}")
     if process_group.rank() == 0:
         print(
             f"{path.name} was made by {ranks} ranks and is read by {process_group.ranks()}: "
@@ -145,7 +160,7 @@ def newest(folder: Path) -> Path | None:
     found = all_of(folder)
     pointer = folder / LATEST
     if pointer.exists():
-        name = pointer.read_text().strip()
+        name = pointer.read_text(errors="replace").strip()
         if not found or found[-1].name < name:
             raise CheckpointError(
                 f"{pointer} names {name}, which is missing",
@@ -160,11 +175,14 @@ def verify(path: Path) -> dict[str, Any]:
     manifest_path = path / MANIFEST
     try:
         manifest = json.loads(manifest_path.read_text())
-        expected, form = manifest["files"], manifest["format"]
+        form, ranks, recipe = manifest["format"], manifest["ranks"], manifest["recipe_hash"]
+        expected = dict(manifest["files"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{manifest_path}: missing or unreadable", hint=HINT) from error
     if form != FORMAT:
         raise CheckpointError(f"{manifest_path}: format {form}, this learner reads {FORMAT}")
+    if not isinstance(ranks, int) or not isinstance(recipe, str):
+        raise CheckpointError(f"{manifest_path}: ranks or recipe_hash is not one", hint=HINT)
     actual = digests(path)
     del actual[MANIFEST]
     for name in sorted(expected.keys() | actual.keys()):
@@ -180,5 +198,10 @@ def verify(path: Path) -> dict[str, Any]:
 
 
 def all_of(folder: Path) -> list[Path]:
-    """Committed checkpoints, oldest first."""
-    return sorted(path for path in folder.glob(PREFIX + "*") if path.is_dir())
+    """Committed checkpoints, oldest first; somebody's copy under another name is none."""
+    found = (path for path in folder.glob(PREFIX + "*") if NAME.fullmatch(path.name))
+    return sorted((path for path in found if path.is_dir()), key=_serial)
+
+
+def _serial(path: Path) -> int:
+    return int(path.name.removeprefix(PREFIX))

@@ -10,7 +10,8 @@ from envfarm.errors import EnvfarmError
 
 
 def run(command: Callable[[], None]) -> int:
-    """0 when `command` returns; 1 after one line for an error with a name or a full disk."""
+    """0 when `command` returns; 1 after one line for an error with a name or a file that the disk
+    refuses."""
     try:
         command()
     except EnvfarmError as error:
@@ -18,11 +19,13 @@ def run(command: Callable[[], None]) -> int:
         print(f"error: {type(error).__name__}: {error.message}{hint}", file=sys.stderr)
         return 1
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if not full and error.filename is None:
             raise
         where = f"{error.filename}: " if error.filename else "run.dir or its disk: "
+        todo = "free some room there" if full else "mend that"
         print(
-            f"error: {where}{error.strerror or error} — free some room there and start again; "
+            f"error: {where}{error.strerror or error} — {todo} and start again; "
             "the run goes on from its last checkpoint",
             file=sys.stderr,
         )

@@ -278,12 +278,15 @@ def _share_rows(model: PreTrainedModel, sharing: sequence.SequenceGroup) -> None
 
 
 def _require_proved(shape: PretrainedConfig, model: Model, layout: Layout) -> None:
+    path = model.path
     proved = architectures.PROVED.get(shape.model_type)
     if proved is None:
         raise ConfigError(
             f"model.path: the architecture {shape.model_type!r} is not proved with this learner",
             hint=f"proved are {', '.join(sorted(architectures.PROVED))}",
         )
+    for wrong in architectures.unproved_options(shape):
+        raise ConfigError(f"model.path: {path}: {wrong}")
     if layout.layout != "padded" and not proved.packing:
         raise ConfigError(
             f"batch.layout: packing leaks between lines in {shape.model_type!r} (linear attention "

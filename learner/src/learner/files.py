@@ -11,6 +11,9 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+PARTIAL, DISCARDED, UNIVERSAL = "partial", "discarded", "universal"
+LEFTOVERS = (PARTIAL, DISCARDED, UNIVERSAL)
+"""Endings of hidden folders that nobody needs once their maker is gone."""
 _TORCH_WRITER = ("inline_container", "PytorchStreamWriter", "file write failed")
 
 
@@ -64,7 +67,7 @@ def commit_folder(temporary: Path, final: Path) -> None:
 
 def partial(final: Path) -> Path:
     """Where a folder is filled before it gets its name."""
-    return final.with_name(f".{final.name}.partial")
+    return final.with_name(f".{final.name}.{PARTIAL}")
 
 
 def fresh_folder(final: Path) -> Path:
@@ -78,11 +81,18 @@ def fresh_folder(final: Path) -> Path:
 
 def discard_folder(folder: Path) -> None:
     """Remove a committed folder; its name is gone first, so nobody reads half of it."""
-    doomed = folder.with_name(f".{folder.name}.discarded")
+    doomed = folder.with_name(f".{folder.name}.{DISCARDED}")
     if doomed.exists():
         shutil.rmtree(doomed)
     folder.rename(doomed)
     shutil.rmtree(doomed)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """What a process that was killed left half written, half removed or half converted."""
+    for ending in LEFTOVERS:
+        for path in folder.glob(f".*.{ending}"):
+            shutil.rmtree(path)
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ from envfarm.v1 import policy_pb2
 from learner import weights
 from learner.checkpoint import Progress
 from learner.config import Config
-from learner.files import write_durably
+from learner.files import remove_leftovers, write_durably
 from learner.lease import Lease
 from learner.metrics import LearnerMetrics
 from learner.trainee import Trainee
@@ -38,6 +38,7 @@ class Publication:
     def announce_own_version(self) -> None:
         """Announce the weights that this learner stands on, before it takes anything."""
         progress = self.progress
+        remove_leftovers(self.config.run.dir / weights.FOLDER)
         expected = progress.policies.get(progress.version)
         folder, digest = self._export(progress.version)
         if expected not in (None, digest):

@@ -47,5 +47,14 @@ def write(final: Path, weights: dict[str, Tensor], origin: Path) -> str:
 
 def weights_hash(folder: Path) -> str:
     """SHA-256 (hex) over the safetensors files' digests, in name order."""
-    lines = [file_digest(path) for path in sorted(folder.glob("*.safetensors"))]
+    return _over(sorted(folder.glob("*.safetensors")))
+
+
+def model_hash(folder: Path) -> str:
+    """The same with config.json at the end: all that decides what the model computes."""
+    return _over([*sorted(folder.glob("*.safetensors")), folder / "config.json"])
+
+
+def _over(files: list[Path]) -> str:
+    lines = [file_digest(path) for path in files]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -25,7 +25,12 @@ class RedisStore:
 
     def fetch(self, key: str) -> bytes:
         with boundary(StreamError, f"reading the group bytes {key}", redis.RedisError):
-            data = self._client.get(key)
+            try:
+                data = self._client.get(key)
+            except redis.ResponseError as error:
+                if not str(error).startswith("WRONGTYPE"):
+                    raise
+                raise BadGroup(f"the key {key} holds no bytes: {error}") from error
         if not isinstance(data, bytes):
             raise BadGroup(f"no bytes under the key {key}")
         return data
@@ -44,8 +49,8 @@ class FolderStore:
     def fetch(self, key: str) -> bytes:
         try:
             return self._path(key).read_bytes()
-        except OSError as error:
-            raise BadGroup(f"no bytes in {self._folder / key}: {error}") from error
+        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+            raise BadGroup(f"no bytes in {self._folder / key!r}: {error}") from error
 
     def discard(self, key: str) -> None:
         self._path(key).unlink(missing_ok=True)

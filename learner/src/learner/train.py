@@ -80,6 +80,8 @@ class Trainer:
         while len(taken) < wanted:
             if len(self.ledger.waiting()) >= self.config.stream.retained_groups:
                 self.checkpoint_and_acknowledge()
+                # The checkpoint may have made a version, and what was at the limit is past it now.
+                taken = [(entry, group) for entry, group in taken if self._passes(entry, group)]
             entry = self.stream.next(wanted - len(taken), self.stop.is_set)
             if entry is None:
                 return None
@@ -101,6 +103,12 @@ class Trainer:
             self._bury(entry, error.message, None)
             return None
         self.traces.arrived(group)
+        if not self._passes(entry, group):
+            return None
+        return permuted(group, self.config.seed) if self.config.control else group
+
+    def _passes(self, entry: Entry, group: TakenGroup) -> bool:
+        """Whether it may be trained on now; if not, its fate is recorded."""
         rules = Rules(
             run_id=self.config.run.id,
             group_size=self.config.batch.group_size,
@@ -110,12 +118,12 @@ class Trainer:
         )
         reason = admit(group, rules, self.progress.version, self.progress.policies)
         if reason is None:
-            return permuted(group, self.config.seed) if self.config.control else group
+            return True
         if reason.fate == BAD:
             self._bury(entry, reason.value, group)
         else:
             self._record(entry, reason.fate, _staleness(reason, group, self.progress), group)
-        return None
+        return False
 
     def _bury(self, entry: Entry, reason: str, group: TakenGroup | None) -> None:
         self.stream.bury(entry, reason)
@@ -149,7 +157,7 @@ class Trainer:
                 batch.work, progress.version if same_weights else None
             )
         tolerance = self.config.admission.mismatch_tolerance
-        if result.mismatch_gap > tolerance:
+        if not result.mismatch_gap <= tolerance:  # NaN is no agreement
             raise VersionMismatch(
                 f"engine and learner differ by {result.mismatch_gap:.3g} nats on tokens of policy "
                 f"version {progress.version} (allowed: {tolerance:.3g}); no step was made",

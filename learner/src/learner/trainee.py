@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from learner import checkpoint_folder, line_wire, process_group
+from learner import checkpoint_folder, line_wire, process_group, served_folder
 from learner.config import Config
 from learner.engine import TrainerEngine
 from learner.line import Line
@@ -35,6 +35,7 @@ class Trainee:
         self._reference = None
         if config.algorithm.kl_reference == "initial":
             self._reference = ReferenceModel(config.model, config.batch, self.engine.device)
+        self._initial_model = ""
 
     def forward_backward(self, work: Work, current_version: int | None) -> PassResult:
         """Gradients of the whole update; see update.py."""
@@ -72,7 +73,9 @@ class Trainee:
 
     def load(self, folder: Path, recipe_hash: str) -> tuple[Path, dict[str, Any]] | None:
         """The newest checkpoint of `folder`; None when there is none."""
-        return checkpoint_folder.load(folder, self.engine, recipe_hash=recipe_hash)
+        return checkpoint_folder.load(
+            folder, self.engine, recipe_hash=recipe_hash, initial_model=self._initial_model
+        )
 
     def still_waiting(self) -> None:
         """Nothing to do; says that rank 0 lives, and finds out whether the others do."""
@@ -83,6 +86,10 @@ class Trainee:
 
 class LeadingTrainee(Trainee):
     """Rank 0's: every method is done by all ranks."""
+
+    def __init__(self, config: Config):
+        super().__init__(config)
+        self._initial_model = served_folder.model_hash(config.model.path)
 
     def forward_backward(self, work: Work, current_version: int | None) -> PassResult:
         with process_group.attributed():
@@ -115,6 +122,7 @@ class LeadingTrainee(Trainee):
     ) -> Path:
         with process_group.attributed():
             _tell("save", {"folder": str(folder.resolve())})
+            facts = {**facts, "initial_model": self._initial_model}
             return super().save(folder, facts=facts, keep=keep, fill=fill)
 
     def load(self, folder: Path, recipe_hash: str) -> tuple[Path, dict[str, Any]] | None:

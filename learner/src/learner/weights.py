@@ -15,6 +15,7 @@ from torch import Tensor
 from learner import served_folder
 from learner.files import discard_folder
 
+FOLDER = "weights"
 RETRY_SECONDS = 0.5
 
 
@@ -22,7 +23,7 @@ def export(
     run_dir: Path, weights: dict[str, Tensor], origin: Path, number: int, keep: int
 ) -> tuple[Path, str]:
     """Write version `number`; returns its folder and weights hash. Keeps the newest `keep`."""
-    final = run_dir / "weights" / str(number)
+    final = run_dir / FOLDER / str(number)
     digest = served_folder.write(final, weights, origin)
     _prune(final.parent, newest=number, keep=keep)
     return final, digest

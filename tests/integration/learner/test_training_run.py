@@ -174,9 +174,18 @@ def test_a_group_that_cannot_be_trained_on_ends_with_its_reason(farm: Farm, tmp_
         publish(farm.client, foreign, folder=farm.store)
         publish(farm.client, short, folder=farm.store)
         publish(farm.client, torn, folder=farm.store, payload=b"half of i")
+        for key in ("", "..", "../x", "no\0name", "n" * 5000, "absent"):
+            fields = dict.fromkeys(streams.ENTRY_FIELDS, "0")
+            fields |= {"v": "1", "group_id": f"lost {key[:9]}", "store_key": key}
+            farm.client.xadd(STREAM, fields)  # pyright: ignore[reportArgumentType]
+        farm.client.xadd(STREAM, {b"\xff\xfe": b"\x00", "group_id": "lost"})
+        farm.client.xadd(STREAM, {"nothing": "known"})
         publish(farm.client, good, folder=farm.store)
         assert learner.wait() == 0, learner.stderr()
     fates = {record["group_id"]: record["fate"] for record in learner.groups()}
+    lost = [name for name in fates if not name or name.startswith("lost")]
+    assert len(lost) == 8
+    assert {fates.pop(name) for name in lost} == {"bad"}
     assert fates == {
         "foreign": "abandoned_policy",
         "short": "bad",

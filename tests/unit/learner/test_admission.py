@@ -66,6 +66,8 @@ def test_a_good_group_is_admitted():
         (second(graded=False), Reason.NOT_GRADED),
         (second(reward=None), Reason.NOT_GRADED),
         (second(reward=float("nan")), Reason.NOT_GRADED),
+        (second(reward=float("-inf")), Reason.NOT_GRADED),
+        (second(reward=1e300), Reason.NOT_GRADED),
         (second(scored_status=False), Reason.NOT_GRADED),
         (second(loss_mask=bytes_(0, 1)), Reason.LENGTHS_DIFFER),
         (second(logprobs=floats(0, 0, -1, 0)), Reason.LENGTHS_DIFFER),

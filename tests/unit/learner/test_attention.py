@@ -1,5 +1,6 @@
 """Which architectures may be packed, held by what packing does to each: equal to alone, or refused."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,25 @@ def test_an_architecture_without_a_proof_is_refused(tmp_path: Path):
     (folder / "config.json").write_text(config)
     with pytest.raises(ConfigError, match="'gpt2' is not proved with this learner"):
         load_model(*settings(folder, "packed"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 8}, "sliding"),
+        (
+            {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}},
+            "dynamic",
+        ),
+    ],
+)
+def test_an_option_without_a_proof_is_refused_at_start(changes: dict, words: str, tmp_path: Path):
+    folder = exact_case.save(exact_case.qwen3(), tmp_path)
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    for layout in ("packed", "padded"):
+        with pytest.raises(ConfigError, match=words):
+            load_model(*settings(folder, layout))
 
 
 def test_a_mask_or_a_window_is_not_silently_ignored():

@@ -1,6 +1,7 @@
 """A checkpoint is whole and verified, or refused by name."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -108,11 +109,73 @@ def test_a_file_that_the_manifest_does_not_know_is_named(tmp_path: Path):
         load(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"files": {}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[1]",
+        '{"files": {}',
+        '{"format": 2, "ranks": 1, "recipe_hash": "r", "files": [1]}',
+        '{"format": 2, "files": {}}',
+    ],
+)
 def test_an_unreadable_manifest_is_named(tmp_path: Path, text: str):
     (save(tmp_path, 1) / "manifest.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"manifest\.json: missing or unreadable"):
         load(tmp_path)
+
+
+def test_a_manifest_with_a_number_where_a_name_belongs_is_named(tmp_path: Path):
+    path = save(tmp_path, 1) / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "recipe_hash": 7}))
+    with pytest.raises(CheckpointError, match=r"manifest\.json: ranks or recipe_hash is not one"):
+        load(tmp_path)
+
+
+def test_a_progress_that_this_learner_does_not_know_is_named(tmp_path: Path):
+    path = save(tmp_path, 1) / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "progress": {"steps": 1}}))
+    with pytest.raises(CheckpointError, match=r"manifest\.json: its progress cannot be read"):
+        load(tmp_path)
+
+
+def test_a_copy_that_somebody_made_beside_them_is_no_checkpoint(tmp_path: Path):
+    first = save(tmp_path, 1)
+    for name in ("checkpoint-000001.bak", "checkpoint-000009 (copy)", "checkpoint-mine"):
+        shutil.copytree(first, tmp_path / name)
+    found = load(tmp_path)
+    assert found is not None
+    assert found[0].update == 1
+    assert save(tmp_path, 2, keep=1).name == "checkpoint-000002"
+    assert (tmp_path / "checkpoint-000001.bak").exists()
+
+
+def test_a_pointer_of_torn_bytes_is_refused_and_not_a_traceback(tmp_path: Path):
+    save(tmp_path, 1)
+    (tmp_path / "latest").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(CheckpointError, match="which is missing"):
+        load(tmp_path)
+
+
+def test_what_a_killed_process_left_is_gone_after_the_next_start(tmp_path: Path):
+    kept = save(tmp_path, 1)
+    for ending in ("partial", "discarded", "universal"):
+        (tmp_path / f".checkpoint-000000.{ending}" / "state").mkdir(parents=True)
+    load(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [kept.name, "latest"]
+
+
+def test_another_initial_model_is_refused_before_anything_is_loaded(tmp_path: Path):
+    engine = FileEngine()
+    facts = {"recipe_hash": "r", "initial_model": "a" * 64}
+    checkpoint_folder.save(tmp_path, engine, facts=facts, keep=1)
+    engine.state = b"untouched"
+    with pytest.raises(CheckpointError, match=r"began with another model \(aaaaaaaaaaaa…\)"):
+        checkpoint_folder.load(tmp_path, engine, recipe_hash="r", initial_model="b" * 64)
+    assert engine.state == b"untouched"
+    checkpoint_folder.load(tmp_path, engine, recipe_hash="r", initial_model="a" * 64)
+    assert engine.state == b"weights"
 
 
 def test_nothing_is_loaded_before_all_is_verified(tmp_path: Path):

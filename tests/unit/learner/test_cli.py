@@ -49,6 +49,19 @@ def test_a_full_disk_is_one_line_that_says_where(
     assert said.count("\n") == 1
 
 
+def test_a_file_that_cannot_be_written_is_one_line_that_says_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/runs/a/steps.jsonl")
+
+    monkeypatch.setattr("learner.config.load", refused)
+    assert main(["check", "--config", TINY]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: /runs/a/steps.jsonl: Permission denied — mend that and start")
+    assert said.count("\n") == 1
+
+
 def test_the_token_comes_from_the_file_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(TOKEN_VARIABLE, "from-environment")
     (tmp_path / "token").write_text("from-file\n")

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,6 @@ from envfarm.errors import LearnerError
 from learner import command_end, settings
 
 SMALL, LARGE = 8_192, 131_072
-TRL_SCRIPT = Path(__file__).with_name("trl_loss.py")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _figures(options: argparse.Namespace) -> dict[str, Any]:
-    from learner.bench import case, speed
+    from learner.bench import beside_trl, case, speed
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -46,7 +44,7 @@ def _figures(options: argparse.Namespace) -> dict[str, Any]:
         figures["trl_tokens_per_s"] = None
         if options.trl_python is not None:
             _say("TRL on the same tokens")
-            figures["trl_tokens_per_s"] = _trl(options.trl_python, model, folder, options.rounds)
+            figures.update(beside_trl.measure(options.trl_python, model, folder, options.rounds))
         if not options.skip_memory:
             for label, vocabulary in (("8k", SMALL), ("128k", LARGE)):
                 _say(f"memory at a vocabulary of {vocabulary:,}")
@@ -54,33 +52,6 @@ def _figures(options: argparse.Namespace) -> dict[str, Any]:
         _say("publication, resume")
         figures.update(_publish_and_resume(model, folder))
     return figures
-
-
-def _trl(python: Path, model: Path, folder: Path, rounds: int) -> float:
-    from learner.bench import case
-
-    lines = [
-        {
-            "ids": line.token_ids.tolist(),
-            "begin": int(line.sampled.argmax()),
-            "advantage": line.advantage,
-        }
-        for line in case.make_lines()
-    ]
-    (folder / "lines.json").write_text(json.dumps(lines))
-    command = [python, TRL_SCRIPT, model, folder / "lines.json", str(rounds)]
-    done = subprocess.run(
-        command,
-        env=settings.environment_of_a_child(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise LearnerError(f"--trl-python {python}: TRL did not run: {last}")
-    seconds = json.loads(done.stdout.strip().splitlines()[-1])
-    return sum(len(line["ids"]) for line in lines) / statistics.median(seconds)
 
 
 def _peak(folder: Path, vocabulary: int) -> int:

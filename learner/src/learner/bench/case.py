@@ -13,7 +13,7 @@ from learner.line import Line
 from learner.model_config import Layout, Model, Optimizer
 
 VOCABULARY = 8192
-LINES = 16
+LINES = 17
 SHORTEST, LONGEST = 384, 640
 ALGORITHM = Algorithm.model_validate(PRESETS["reference"])
 ADAMW = Optimizer(
@@ -57,7 +57,7 @@ def settings(path: Path) -> Model:
 
 
 def make_lines(vocabulary: int = VOCABULARY, seed: int = 2) -> list[Line]:
-    """Some 8 K tokens: lines of 384 to 640, the second half of each sampled."""
+    """8,4xx tokens: lines of 384 to 640, the second half of each sampled."""
     source = random.Random(seed)
     sizes = [source.randint(SHORTEST, LONGEST) for _ in range(LINES)]
     sampled = sum(size - size // 2 for size in sizes)

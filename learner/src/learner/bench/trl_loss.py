@@ -1,7 +1,9 @@
 """TRL's GRPO loss, forward and backward, on the lines that the learner is measured with.
 
 Run by an interpreter that has TRL: `PYTHON trl_loss.py MODEL LINES.json ROUNDS`. It imports nothing
-of ours. Prints the seconds of each round as JSON. Lines: tokens, and where sampling begins.
+of ours. Lines: tokens, where sampling begins, advantage, the log-probabilities that sampled. Prints
+TRL's version, the seconds of each round and the loss as JSON, and writes the gradients of all parameters
+to gradients.safetensors beside the lines.
 """
 
 import json
@@ -10,7 +12,9 @@ import time
 from pathlib import Path
 
 import torch
+import trl  # pyright: ignore[reportMissingImports]
 from datasets import Dataset  # pyright: ignore[reportMissingImports]
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, models
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportMissingImports]
@@ -52,8 +56,15 @@ def main(model: str, lines_file: str, rounds: int) -> None:
         trainer.model.zero_grad()
         return seconds
 
-    update()
-    print(json.dumps([update() for _ in range(rounds)]))
+    # A window of one micro-batch: TRL's denominator is then the batch's tokens, as the learner's.
+    trainer.current_gradient_accumulation_steps = 1
+    loss = trainer.compute_loss(trainer.model, inputs)
+    loss.backward()
+    gradients = {name: p.grad.clone() for name, p in trainer.model.named_parameters()}
+    save_file(gradients, Path(lines_file).parent / "gradients.safetensors")
+    trainer.model.zero_grad()
+    seconds = [update() for _ in range(rounds)]
+    print(json.dumps({"version": trl.__version__, "loss": float(loss), "seconds": seconds}))
 
 
 def batch(lines: list[dict]) -> dict[str, torch.Tensor]:
@@ -67,6 +78,9 @@ def batch(lines: list[dict]) -> dict[str, torch.Tensor]:
         "completion_ids": torch.tensor([c + [0] * (right - len(c)) for c in completions]),
         "completion_mask": torch.tensor(
             [[1] * len(c) + [0] * (right - len(c)) for c in completions]
+        ),
+        "old_per_token_logps": torch.tensor(
+            [line["old"] + [0.0] * (right - len(line["old"])) for line in lines]
         ),
         "advantages": torch.tensor([line["advantage"] for line in lines]),
         "num_items_in_batch": torch.tensor(sum(map(len, completions))),
