@@ -2,18 +2,23 @@
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
 import pytest
+from envfarm.errors import DatabaseError, DeadlineError, EnvfarmError, GraderError
 
+from grader.checkset import Action
+from grader.evidence_client import EvidenceClient
+from grader.fresh_run import FreshRuns
 from grader.ingest import main
 from tests.support.env_server import EnvServer, running_env_server
 
@@ -260,3 +265,73 @@ def test_a_declaration_that_is_not_true_fails_the_task(
     assert old in DECLARED
     domains = loose_reason(tmp_path, DECLARED.replace(old, new))
     assert any(said in reason for reason in reasons(ingest(server, domains, tmp_path / "golden")))
+
+
+@dataclass
+class Slow:
+    """The first run of each opening call meets trouble, of each kind in turn, and so does each query once."""
+
+    runs: int = 0
+    queries: int = 0
+    seen: set[str] = field(default_factory=set)
+    kinds: Iterator[type[EnvfarmError]] = field(
+        default_factory=lambda: itertools.cycle((DeadlineError, DatabaseError, GraderError))
+    )
+
+    def patched(self) -> list[mock._patch]:  # pyright: ignore[reportPrivateUsage, reportMissingTypeArgument, reportUnknownParameterType]
+        do, query = FreshRuns._do, EvidenceClient._query  # pyright: ignore[reportPrivateUsage]
+
+        async def slow_do(runs: FreshRuns, episode_id: str, index: int, action: Action) -> str:
+            if index == 0 and self._is_first(str(action)):
+                self.runs += 1
+                raise next(self.kinds)("DEADLINE_EXCEEDED")
+            return await do(runs, episode_id, index, action)
+
+        async def slow_query(source: EvidenceClient, target: str, episode_id: str, text: str):
+            if self._is_first(f"{episode_id} {text}"):
+                self.queries += 1
+                raise DeadlineError("the query ran longer than 2 s")
+            return await query(source, target, episode_id, text)
+
+        return [
+            mock.patch.object(FreshRuns, "_do", slow_do),
+            mock.patch.object(EvidenceClient, "_query", slow_query),
+        ]
+
+    def _is_first(self, what: str) -> bool:
+        is_first = what not in self.seen
+        self.seen.add(what)
+        return is_first
+
+
+def test_trouble_on_the_way_changes_nothing_in_what_is_proved(
+    server: EnvServer, orders: Path, tmp_path: Path
+):
+    task = ("--task", "orders/refund-approval")
+    quiet = ingest(server, orders, tmp_path / "quiet", *task)
+    slow = Slow()
+    runs, queries = slow.patched()
+    with runs, queries:
+        busy = ingest(server, orders, tmp_path / "busy", *task)
+    assert slow.runs >= 3 and slow.queries >= 10
+    assert (quiet.returncode, busy.returncode) == (0, 0), busy.stderr
+    one, other = json.loads(quiet.stdout), json.loads(busy.stdout)
+    assert other.pop("episodes") >= one.pop("episodes") + slow.runs
+    assert other.pop("seconds") and one.pop("seconds")
+    assert other == one
+    first, second = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        for name in ("quiet", "busy")
+    )
+    assert first == second
+
+
+def test_trouble_that_stays_ends_the_job_with_its_reason(
+    server: EnvServer, orders: Path, tmp_path: Path
+):
+    said = "tool get_order ran longer than 10 s and was undone"
+    with mock.patch.object(FreshRuns, "_do", side_effect=DeadlineError(said)) as never:
+        ended = ingest(server, orders, tmp_path / "golden", "--task", "orders/refund-approval")
+    assert (ended.returncode, ended.stdout, never.call_count) == (1, "", 3)
+    assert said in ended.stderr
+    assert not (tmp_path / "golden").exists()

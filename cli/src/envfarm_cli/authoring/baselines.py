@@ -2,27 +2,17 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
 
-from envfarm.errors import (
-    DatabaseError,
-    DeadlineError,
-    EnvfarmError,
-    EvidenceError,
-    GraderError,
-)
+from envfarm.errors import EnvfarmError, EvidenceError
 from envfarm.v1 import task_pb2
 
 from envfarm_cli.authoring.examiner import FRESH, REUSE, Examiner, SlotMode
 from envfarm_cli.authoring.scripted_agents import AGENTS, AgentName, Run, Values, run_of, values_of
+from grader.another_try import with_more_tries
 from grader.verdict import Decision
-
-T = TypeVar("T")
-TRIES = 3
-"""Of one attempt, when its env-server cannot do what it should."""
 
 LIMITS: dict[AgentName, float] = {"oracle": 1.0, "lazy": 0.20, "hasty": 0.25, "random": 0.02}
 """Largest share of tasks that an agent may succeed in; the oracle must succeed in all."""
@@ -117,11 +107,11 @@ async def _try(examiner: Examiner, task: task_pb2.Task, values: Values, seed: in
     checks = examiner.checks(task.ref.task_id)
     try:
         # Not while an episode is open, since it takes episodes itself.
-        await _again(lambda: examiner.golden(task))
+        await with_more_tries(lambda: examiner.golden(task))
         for agent in AGENTS:
             run = run_of(agent, task, checks, values, seed)
             slot_mode = FRESH if agent == "oracle" else REUSE
-            decision = await _again(partial(_attempt, examiner, task, run, slot_mode))
+            decision = await with_more_tries(partial(_attempt, examiner, task, run, slot_mode))
             if decision.reward is None:
                 tried.fault = f"{agent}: {decision.reason}"
                 return tried
@@ -139,13 +129,3 @@ async def _attempt(
             await played.call(action.tool, action.arguments)
         await played.seal()
         return (await examiner.grade(task, played, run.reply)).decision
-
-
-async def _again(attempt: Callable[[], Awaitable[T]]) -> T:
-    """What fails on the way is nobody's doing and is tried again in another episode."""
-    for _ in range(TRIES - 1):
-        try:
-            return await attempt()
-        except (DatabaseError, DeadlineError, GraderError):
-            continue
-    return await attempt()

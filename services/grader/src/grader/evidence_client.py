@@ -104,19 +104,28 @@ class EvidenceClient:
         return verified(_evidence(header, changes)), rows
 
     async def query(self, target: str, episode_id: str, query: str) -> Sequence[str]:
-        """Rows of a read-only query as JSON; CannotRun when the query itself is at fault."""
-        async with self._peer(target) as peer:
+        """Rows of a read-only query as JSON; CannotRun when the query itself is at fault.
+
+        A query that takes too long is asked once more, since a busy machine is no fault of it.
+        """
+        try:
             try:
-                with _crossing(f"querying {target}"):
-                    response = await peer.stub.RunReadOnly(
-                        env_service_pb2.RunReadOnlyRequest(
-                            episode_id=episode_id, query=query, max_rows=MAX_ROWS
-                        ),
-                        metadata=tracing.with_trace(peer.metadata),
-                        timeout=self._timeout,
-                    )
-            except (InvalidArgument, DeadlineError) as error:
-                raise CannotRun(f"the query fails: {error.message}") from error
+                return await self._query(target, episode_id, query)
+            except DeadlineError:
+                return await self._query(target, episode_id, query)
+        except (InvalidArgument, DeadlineError) as error:
+            raise CannotRun(f"the query fails: {error.message}") from error
+
+    async def _query(self, target: str, episode_id: str, query: str) -> Sequence[str]:
+        async with self._peer(target) as peer:
+            with _crossing(f"querying {target}"):
+                response = await peer.stub.RunReadOnly(
+                    env_service_pb2.RunReadOnlyRequest(
+                        episode_id=episode_id, query=query, max_rows=MAX_ROWS
+                    ),
+                    metadata=tracing.with_trace(peer.metadata),
+                    timeout=self._timeout,
+                )
         return list(response.rows_json)
 
     async def close(self) -> None:

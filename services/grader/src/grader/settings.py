@@ -109,6 +109,8 @@ def count_in_files(folder: Path) -> None:
 class IngestSettings(EvidenceSettings):
     """Of the ingest job."""
 
+    evidence_timeout_seconds: float = Field(default=90.0, gt=0, le=300)
+    """Deadline of one call to an env-server: nobody waits for the answer, and the machine may be busy."""
     infra_token: SecretStr = Field(min_length=16)
     """The env-server's infrastructure token: ingest opens episodes, the serving process never does."""
     env_server: str = Field(pattern=_ADDRESS_RULE)

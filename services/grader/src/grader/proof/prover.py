@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
 from envfarm.errors import EvidenceError
 from envfarm.v1 import episode_pb2, task_pb2
 
+from grader.another_try import with_more_tries
 from grader.check_run import CheckRunner
 from grader.checkset import CheckFile
 from grader.evidence import Evidence
@@ -61,6 +63,18 @@ class _Held:
         return self.golden
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a proof starts from."""
+
+    golden: Golden
+    base: WorldBase
+    neighbours: Neighbours
+    mutants: Sequence[Mutant]
+    graded: Sequence[Graded]
+    """An episode without calls that says nothing, and then what each mutant says after it."""
+
+
 class Prover:
     """Proves tasks on one env-server; many at once."""
 
@@ -93,34 +107,21 @@ class Prover:
         return proof
 
     async def _prove(self, task: task_pb2.Task, checks: CheckFile, proof: TaskProof) -> None:
-        async with self._runs.sealed(task, checks.golden.actions, FRESH) as (golden_id, refusals):
-            if refusals:
-                proof.wrong.append(f"a golden call was refused: {refusals[0]}")
-                return
-            finished = await self._source.read(self._target, golden_id)
-        async with self._runs.sealed(task, [], FRESH) as (empty_id, _):
-            untouched = await self._source.read(self._target, empty_id)
-            golden = make_golden(checks.checks_hash, untouched, finished)
-            base, neighbours = await self._world(untouched, empty_id)
-            if checks.is_foreign and not self._bases.has(base.initial_state_hash):
-                self._bases.write(base)
-            empty = await self._grade(task, checks, golden, empty_id, "")
-            proof.saw(empty)
-            if empty.decision.status != "graded":
-                proof.wrong.append(f"the empty run is ungradable: {empty.decision.reason}")
-            elif checks.empty == "either":
-                proof.empty_passes = empty.decision.reward == 1.0
-            elif (empty.decision.reward == 1.0) != (checks.empty == "passes"):
-                proof.wrong.append(f"the empty run does not do what `empty: {checks.empty}` says")
-            # Who wrote a dataset's test knew nothing of our mutants, and it runs as it was written.
-            mutants = (
-                []
-                if checks.is_foreign
-                else catalogue(task, checks, neighbours, free_texts(checks, golden))
-            )
-            proof.wrong += await self._replies(
-                task, checks, golden, empty_id, mutants, "empty", proof
-            )
+        finished, refusals = await with_more_tries(partial(self._golden_run, task, checks))
+        if finished is None:
+            proof.wrong.append(f"a golden call was refused: {refusals[0]}")
+            return
+        start = await with_more_tries(partial(self._empty_run, task, checks, finished))
+        golden, mutants = start.golden, start.mutants
+        empty, *said = start.graded
+        proof.saw(empty)
+        if empty.decision.status != "graded":
+            proof.wrong.append(f"the empty run is ungradable: {empty.decision.reason}")
+        elif checks.empty == "either":
+            proof.empty_passes = empty.decision.reward == 1.0
+        elif (empty.decision.reward == 1.0) != (checks.empty == "passes"):
+            proof.wrong.append(f"the empty run does not do what `empty: {checks.empty}` says")
+        proof.wrong += _count_said(checks, golden, _spoken(mutants, "empty"), said, proof)
         found = await asyncio.gather(
             self._prove_golden(task, checks, golden, mutants, proof),
             *(
@@ -132,7 +133,8 @@ class Prover:
         proof.wrong += [fault for faults in found for fault in faults]
         tried = {mutant.name for mutant in mutants}
         if proof.made and not proof.wrong:
-            more = further(task, checks, neighbours, free_texts(checks, golden), mutants)
+            known = free_texts(checks, golden)
+            more = further(task, checks, start.neighbours, known, mutants)
             tried |= await self._try_more(task, checks, golden, more, proof)
         proof.wrong += [
             f"`equivalent` names {declared.mutant!r}, and there is no such mutant"
@@ -140,9 +142,38 @@ class Prover:
             if declared.mutant not in tried
         ]
         if not proof.wrong:
-            if not self._bases.has(base.initial_state_hash):
-                self._bases.write(base)
+            if not self._bases.has(start.base.initial_state_hash):
+                self._bases.write(start.base)
             self._store.write(golden)
+
+    async def _golden_run(
+        self, task: task_pb2.Task, checks: CheckFile
+    ) -> tuple[Evidence | None, Sequence[str]]:
+        """How the golden run ends, or the refusals that it met."""
+        async with self._runs.sealed(task, checks.golden.actions, FRESH) as (episode_id, refusals):
+            if refusals:
+                return None, refusals
+            return await self._source.read(self._target, episode_id), ()
+
+    async def _empty_run(
+        self, task: task_pb2.Task, checks: CheckFile, finished: Evidence
+    ) -> _Start:
+        """What the proof starts from, and the verdicts on an episode without calls."""
+        async with self._runs.sealed(task, [], FRESH) as (episode_id, _):
+            untouched = await self._source.read(self._target, episode_id)
+            golden = make_golden(checks.checks_hash, untouched, finished)
+            base, neighbours = await self._world(untouched, episode_id)
+            if checks.is_foreign and not self._bases.has(base.initial_state_hash):
+                self._bases.write(base)
+            # Who wrote a dataset's test knew nothing of our mutants, and it runs as it was written.
+            mutants = (
+                []
+                if checks.is_foreign
+                else catalogue(task, checks, neighbours, free_texts(checks, golden))
+            )
+            replies = ["", *(mutant.reply for mutant in _spoken(mutants, "empty"))]
+            graded = await self._grade_each(task, checks, golden, episode_id, replies)
+            return _Start(golden, base, neighbours, mutants, graded)
 
     async def _world(self, untouched: Evidence, empty_id: str) -> tuple[WorldBase, Neighbours]:
         """The world's initial state, read once for all its tasks."""
@@ -165,32 +196,19 @@ class Prover:
         proof: TaskProof,
     ) -> list[str]:
         """The second golden run, on whatever slot the world allows."""
-        actions = checks.golden.actions
-        async with self._runs.sealed(task, actions, REUSE) as (episode_id, _):
-            again = await self._grade(task, checks, golden, episode_id, checks.golden.reply)
-            if again.decision.reward != 1.0:
-                return [f"the golden run does not pass: {_why(again)}"]
-            if again.evidence is None or again.evidence.final_state_hash != golden.final_state_hash:
-                return ["two golden runs end in different states"]
-            return await self._replies(task, checks, golden, episode_id, mutants, "golden", proof)
+        spoken = _spoken(mutants, "golden")
+        replies = [checks.golden.reply, *(mutant.reply for mutant in spoken)]
 
-    async def _replies(
-        self,
-        task: task_pb2.Task,
-        checks: CheckFile,
-        golden: Golden,
-        episode_id: str,
-        mutants: Sequence[Mutant],
-        episode: Episode,
-        proof: TaskProof,
-    ) -> list[str]:
-        """Faults of the mutants that only say something else after an episode that is there."""
-        faults: list[str] = []
-        for mutant in mutants:
-            if mutant.episode == episode:
-                graded = await self._grade(task, checks, golden, episode_id, mutant.reply)
-                faults += _count(checks, golden, mutant, graded, (), proof)
-        return faults
+        async def attempt() -> list[Graded]:
+            async with self._runs.sealed(task, checks.golden.actions, REUSE) as (episode_id, _):
+                return await self._grade_each(task, checks, golden, episode_id, replies)
+
+        again, *said = await with_more_tries(attempt)
+        if again.decision.reward != 1.0:
+            return [f"the golden run does not pass: {_why(again)}"]
+        if again.evidence is None or again.evidence.final_state_hash != golden.final_state_hash:
+            return ["two golden runs end in different states"]
+        return _count_said(checks, golden, spoken, said, proof)
 
     async def _try(
         self,
@@ -200,7 +218,8 @@ class Prover:
         mutant: Mutant,
         proof: TaskProof,
     ) -> list[str]:
-        graded, refusals = await self._run(task, checks, golden, mutant)
+        run = partial(self._run, task, checks, golden, mutant)
+        graded, refusals = await with_more_tries(run)
         return _count(checks, golden, mutant, graded, refusals, proof)
 
     async def _try_more(
@@ -233,6 +252,17 @@ class Prover:
         async with self._runs.sealed(task, last, REUSE) as (episode_id, refusals):
             return await self._grade(task, checks, golden, episode_id, mutant.reply), refusals
 
+    async def _grade_each(
+        self,
+        task: task_pb2.Task,
+        checks: CheckFile,
+        golden: Golden,
+        episode_id: str,
+        replies: Sequence[str],
+    ) -> list[Graded]:
+        """One after the other, each of these last words after an episode that is there."""
+        return [await self._grade(task, checks, golden, episode_id, reply) for reply in replies]
+
     async def _grade(
         self, task: task_pb2.Task, checks: CheckFile, golden: Golden, episode_id: str, reply: str
     ) -> Graded:
@@ -240,6 +270,26 @@ class Prover:
         state = EpisodeState(self._source, self._target, episode_id)
         runner = self._runner.asking(GOLDEN_JUDGE) if checks.is_foreign else self._runner
         return await grade(attempt, checks, _Held(golden), state, runner)
+
+
+def _spoken(mutants: Sequence[Mutant], episode: Episode) -> list[Mutant]:
+    """Mutants that only say something else at the end of the golden or the empty episode."""
+    return [mutant for mutant in mutants if mutant.episode == episode]
+
+
+def _count_said(
+    checks: CheckFile,
+    golden: Golden,
+    spoken: Sequence[Mutant],
+    said: Sequence[Graded],
+    proof: TaskProof,
+) -> list[str]:
+    """Faults of the mutants that only say something else, of which `said` are the verdicts."""
+    return [
+        fault
+        for mutant, graded in zip(spoken, said, strict=True)
+        for fault in _count(checks, golden, mutant, graded, (), proof)
+    ]
 
 
 def _count(
