@@ -1,7 +1,8 @@
 """One rank of a proof: trains the exact case in several ways; rank 0 writes what came out.
 
 `python rank_script.py CASES.json OUT`, under torchrun or alone. A case: name, overrides of the tiny
-configuration, and optionally `from` (load that run's checkpoints) and `save` (write some there).
+configuration, and optionally `from` (load that run's checkpoints), `save` (write some there) and
+`fault`: "no_factor" forgets that DeepSpeed averages over ranks.
 """
 
 import json
@@ -39,8 +40,15 @@ def watch_gradient(trainee: Trainee) -> list[float]:
     return norms
 
 
+def plant(trainee: Trainee, case: dict) -> None:
+    if case.get("fault") == "no_factor":
+        right = trainee.engine.backward
+        trainee.engine.backward = lambda loss: right(loss / process_group.ranks())
+
+
 def lead(config: Config, case: dict, out: Path) -> None:
     trainee = LeadingTrainee(config)
+    plant(trainee, case)
     if "from" in case:
         assert trainee.load(Path(case["from"]), config.recipe_hash()) is not None
     watched = watch_gradient(trainee) if config.model.zero_stage in (1, 2) else []
@@ -71,6 +79,7 @@ def main(cases: Path, out: Path) -> None:
             lead(config, case, out)
         else:
             trainee = Trainee(config)
+            plant(trainee, case)
             if config.model.zero_stage in (1, 2):
                 watch_gradient(trainee)
             follow(trainee)

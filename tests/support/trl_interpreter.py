@@ -9,7 +9,7 @@ import sysconfig
 import venv
 from pathlib import Path
 
-PINNED = ("trl==1.16.0", "accelerate==1.15.0")
+PINNED = ("trl==1.16.0", "accelerate==1.15.0", "datasets==5.2.0")
 
 
 def make(folder: Path) -> Path | None:
@@ -19,7 +19,7 @@ def make(folder: Path) -> Path | None:
     (own / "beneath.pth").write_text(sysconfig.get_path("purelib") + "\n")
     command = [sys.executable, "-m", "pip", "--python", folder / "bin/python", "install"]
     done = subprocess.run(
-        [*command, "--quiet", "--no-deps", "--ignore-installed", *PINNED],
+        [*command, "--quiet", *PINNED],
         capture_output=True,
         timeout=300,
         check=False,

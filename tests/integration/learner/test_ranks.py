@@ -118,6 +118,15 @@ def test_every_stage_layout_and_number_of_ranks_gives_the_plain_update(
     assert all(torch.allclose(probe, probes[0], atol=1e-5) for probe in probes[:3])
 
 
+@pytest.mark.parametrize("stage", [0, 2])
+def test_a_missing_factor_of_ranks_is_noticed(model: Path, stage: int, tmp_path: Path):
+    forgets = case("forgets", model, **DOUBLE, **{"model.zero_stage": stage})
+    found = run([forgets | {"fault": "no_factor"}], 2, tmp_path / "out")
+    _, wanted = plain(model, torch.float64, FREE)[0][0]
+    _, norm = found["forgets"][0]["losses"][0]
+    assert norm == pytest.approx(wanted / 2, rel=1e-8), "the sum over ranks was an average"
+
+
 def test_figures_are_over_all_ranks(model: Path, tmp_path: Path):
     whole, shared = (
         run([case("one", model, **DOUBLE)], ranks, tmp_path / str(ranks))["one"][0]["figures"]

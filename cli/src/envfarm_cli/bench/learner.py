@@ -16,6 +16,8 @@ ROWS = {
     "bare_tokens_per_s": ("bare forward + backward", "tokens/s", "{:,.0f}"),
     "ratio": ("learner ÷ bare", "median of pairs", "{:.3f}"),
     "trl_tokens_per_s": ("TRL's GRPO loss", "tokens/s", "{:,.0f}"),
+    "trl_loss_gap": ("loss beside TRL's", "|difference|", "{:.1e}"),
+    "trl_gradient_gap": ("gradient beside TRL's", "relative", "{:.1e}"),
     "padding_waste": ("padding", "share of positions", "{:.1%}"),
     "peak_extra_bytes_vocab_8k": ("extra memory, vocabulary 8 k", "bytes", "{:,}"),
     "peak_extra_bytes_vocab_128k": ("extra memory, vocabulary 128 k", "bytes", "{:,}"),
@@ -31,7 +33,12 @@ def learner(
     ] = True,
     trl_python: Annotated[
         Path | None,
-        typer.Option(help="An interpreter that has TRL installed, to measure its loss too."),
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="An interpreter that has TRL (python -m venv trl; trl/bin/pip install trl): its "
+            "GRPO loss is timed on the same tokens, and loss and gradient are compared.",
+        ),
     ] = None,
     state_dir: StateDirOption = DEFAULT_STATE,
     json: JsonOption = False,
