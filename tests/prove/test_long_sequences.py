@@ -35,6 +35,7 @@ SIZES = {
     "num_key_value_heads": 2,
     "initializer_range": 0.3,
     "tie_word_embeddings": False,
+    "max_position_embeddings": 8192,
 }
 
 

@@ -287,6 +287,11 @@ def _require_proved(shape: PretrainedConfig, model: Model, layout: Layout) -> No
         )
     for wrong in architectures.unproved_options(shape):
         raise ConfigError(f"model.path: {path}: {wrong}")
+    longest = getattr(shape, "max_position_embeddings", None)
+    if longest is not None and model.max_tokens > longest:
+        raise ConfigError(
+            f"model.max_tokens: {model.max_tokens}, but {path} is made for {longest} positions"
+        )
     if layout.layout != "padded" and not proved.packing:
         raise ConfigError(
             f"batch.layout: packing leaks between lines in {shape.model_type!r} (linear attention "

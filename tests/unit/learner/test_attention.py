@@ -165,6 +165,7 @@ def test_an_architecture_without_a_proof_is_refused(tmp_path: Path):
             {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}},
             "dynamic",
         ),
+        ({"max_position_embeddings": 99}, "max_tokens: 100, but .* is made for 99 positions"),
     ],
 )
 def test_an_option_without_a_proof_is_refused_at_start(changes: dict, words: str, tmp_path: Path):
