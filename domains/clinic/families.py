@@ -26,6 +26,8 @@ from typing import Any
 import company as world
 import yaml
 
+from envfarm_cli.authoring import case_pool
+
 ROOT = Path(__file__).resolve().parent
 NAME = "clinic"
 PLACES = 128
@@ -254,31 +256,17 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
             checks.append(
                 {"name": "cites its decision", "kind": "sql", "query": query, "expect": True}
             )
-    others = {"visit": ("appointments", "appointment_id"), "fee": ("visit_fees", "fee_id"), "patient": ("patients", "patient_id")}  # fmt: skip
-    for name, (table, key) in others.items():
-        if f"other_{name}" in story.ids:
-            where = {key: story.ids[f"other_{name}"]}
-            checks.append(
-                {
-                    "name": f"the other {name}",
-                    "kind": "untouched",
-                    "tables": [table],
-                    "where": where,
-                }
-            )
+    records = (
+        ("visit", "other_visit", "appointments", "appointment_id"),
+        ("fee", "other_fee", "visit_fees", "fee_id"),
+        ("patient", "other_patient", "patients", "patient_id"),
+    )
+    wrong = case_pool.wrong_calls(story.case, story.calls)
+    checks += case_pool.others_untouched(story.ids, records, NEW_ROWS, writes, wrong)
     if not writes:
         tables = ["appointments", "visit_fees", "fee_waivers", "waiting_entries", "patients", "patient_proxies"]  # fmt: skip
         checks.append({"name": "nothing happened", "kind": "untouched", "tables": tables})
     return checks
-
-
-def money_pattern(amount: float) -> str:
-    """A regular expression for the ways in which people write an amount: 24.50, 24.5, 24,50; 162 or 162.00."""
-    whole, cents = f"{amount:.2f}".split(".")
-    if cents == "00":
-        return rf"\b{whole}([.,]00?)?\b"
-    last = f"{cents[1]}?" if cents[1] == "0" else cents[1]
-    return rf"\b{whole}[.,]{cents[0]}{last}\b"
 
 
 def private_part(task_id: str, story: Story) -> dict[str, Any]:
@@ -290,7 +278,7 @@ def private_part(task_id: str, story: Story) -> dict[str, Any]:
     if "never_says" in case:
         says["contains_none"] = [story.text(str(word)) for word in case["never_says"]]
     if "money" in case:
-        says["matches"] = money_pattern(case["money"])
+        says["matches"] = case_pool.money_pattern(case["money"])
     checks = [state_check(writes), *pointed_checks(story, writes), says]
     if "rubric" in case:
         question, expect = case["rubric"]

@@ -61,6 +61,8 @@ NEW_ROWS = {
     "credit_invoice": ("credits", ["invoice_id", "reason"]),
 }
 """Tables with generated ids, and the natural keys of their rows, by the tool that writes them."""
+WRITES = NEW_ROWS | {"book_visit": ("slots", ["job_id"]), "open_job": ("jobs", ["unit_id"])}
+"""Also tools that write elsewhere than their arguments suggest: where, and under which of them."""
 FREE_TEXT = {
     "open_job": "jobs.description",
     "write_journal": "journal.detail",
@@ -178,7 +180,8 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
     records = [
         (name, f"other_{name}", f"{name}s", f"{name}_id") for name in ("job", "invoice", "unit")
     ]
-    checks += case_pool.others_untouched(story, records)
+    wrong = case_pool.wrong_calls(story.case, story.calls)
+    checks += case_pool.others_untouched(story.ids, records, WRITES, writes, wrong)
     if not writes:
         tables = ["jobs", "units", "invoices", "credits", "contracts"]
         checks.append(case_pool.nothing_happened(tables))

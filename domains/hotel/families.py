@@ -72,6 +72,8 @@ NEW_ROWS = {
     "hand_over": ("handovers", ["guest_id", "desk", "record"]),
 }
 """Tables with generated ids, and the natural keys of their rows, by the tool that writes them."""
+WRITES = NEW_ROWS | {"release_item": ("found_items", ["item_id"])}
+"""Also tools that write elsewhere than their arguments suggest: where, and under which of them."""
 FREE_TEXT = {
     "report_defect": "defects.detail",
     "write_log": "logbook.detail",
@@ -195,9 +197,17 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
         ("block", "other_block", "group_blocks", "block_id"),
         ("item", "other_item", "found_items", "item_id"),
     )
-    checks += case_pool.others_untouched(story, records)
+    wrong = case_pool.wrong_calls(story.case, story.calls)
+    checks += case_pool.others_untouched(story.ids, records, WRITES, writes, wrong)
     if not writes:
-        tables = ["stays", "folio_lines", "stay_vouchers", "group_blocks", "found_items"]
+        tables = [
+            "stays",
+            "folio_lines",
+            "stay_vouchers",
+            "group_blocks",
+            "found_items",
+            "star_points",
+        ]
         checks.append(case_pool.nothing_happened(tables))
     return checks
 

@@ -174,9 +174,18 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
             f" WHERE hirer_id = '{given['hirer_id']}' AND status = 'reserved'"
         )
         checks.append(case_pool.sql_check("tested to the end", query))
-    checks += case_pool.others_untouched(story, [("hire", "other_hire", "hires", "hire_id")])
+    records = [("hire", "other_hire", "hires", "hire_id")]
+    wrong = case_pool.wrong_calls(story.case, story.calls)
+    checks += case_pool.others_untouched(story.ids, records, NEW_ROWS, writes, wrong)
     if not writes:
-        idle = ["hires", "hire_charges", "deposits_held", "truck_runs", "hire_invoices"]
+        idle = [
+            "hires",
+            "hire_charges",
+            "deposits_held",
+            "truck_runs",
+            "hire_invoices",
+            "hirer_contacts",
+        ]
         checks.append(case_pool.nothing_happened(idle))
     return checks
 

@@ -72,6 +72,8 @@ NEW_ROWS = {
     "issue_bill": ("bills", ["subscription_id", "kind", "issued_on"]),
 }
 """Tables with generated ids, and the natural keys of their rows, by the tool that writes them."""
+WRITES = NEW_ROWS | {"apply_voucher": ("redemptions", ["subscription_id"])}
+"""Also tools that write elsewhere than their arguments suggest: where, and under which of them."""
 FREE_TEXT = {"log_change": "change_log.detail", "refer_for_review": "referrals.note"}
 CITES = {
     "issue_credit_note": "credit_notes",
@@ -204,9 +206,19 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
         ("bill", "other_bill", "bills", "bill_id"),
         ("account", "other_account", "accounts", "account_id"),
     )
-    checks += case_pool.others_untouched(story, records)
+    wrong = case_pool.wrong_calls(story.case, story.calls)
+    checks += case_pool.others_untouched(story.ids, records, WRITES, writes, wrong)
     if not writes:
-        tables = ["subscriptions", "licences", "bills", "credit_notes", "payouts", "accounts"]
+        tables = [
+            "subscriptions",
+            "licences",
+            "bills",
+            "credit_notes",
+            "payouts",
+            "accounts",
+            "members",
+            "redemptions",
+        ]
         checks.append(case_pool.nothing_happened(tables))
     return checks
 

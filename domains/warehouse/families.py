@@ -211,7 +211,8 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
         ("inbound", "other_ib", "inbounds", "inbound_id"),
         ("lot", "other_lot", "bin_stock", "lot_id"),
     )
-    checks += case_pool.others_untouched(story, records)
+    wrong = case_pool.wrong_calls(story.case, story.calls)
+    checks += case_pool.others_untouched(story.ids, records, NEW_ROWS, writes, wrong)
     if not writes:
         tables = ["bin_stock", "outbounds", "quarantine_cases", "count_sheets", "stock_adjustments", "merchant_postings"]  # fmt: skip
         checks.append(case_pool.nothing_happened(tables))

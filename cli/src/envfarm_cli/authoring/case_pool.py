@@ -111,19 +111,44 @@ def sql_check(name: str, query: str) -> dict[str, Any]:
 
 
 def others_untouched(
-    story: Story, records: Iterable[tuple[str, str, str, str]]
+    ids: Mapping[str, str],
+    records: Iterable[tuple[str, str, str, str]],
+    new_rows: Mapping[str, tuple[str, list[str]]],
+    right: list[Call],
+    wrong: Iterable[Call],
 ) -> list[dict[str, Any]]:
-    """Checks that the neighbour's record stays; each of `records` is a word, an id's name, a table and its key."""
-    return [
-        {
-            "name": f"the other {word}",
-            "kind": "untouched",
-            "tables": [table],
-            "where": {key: story.ids[name]},
-        }
-        for word, name, table, key in records
-        if name in story.ids
-    ]
+    """Checks that the neighbour's record stays, and that nothing is written about it, where `wrong` calls do that.
+
+    Each of `records` is a word, an id's name, a table and its key. A wrong call that names the id writes a row of its
+    own, by `new_rows`, or else changes the record under its key.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for word, name, table, key in records:
+        for call in wrong if name in ids else ():
+            place, columns = new_rows.get(call["tool"], (table, [key]))
+            for column in _naming(call, ids[name], columns):
+                if any(
+                    new_rows.get(done["tool"], ("",))[0] == place
+                    and _naming(done, ids[name], [column])
+                    for done in right
+                ):
+                    continue
+                title = f"the other {word}" + (f": {place}" if place != table else "")
+                where = {column: ids[name]}
+                check = {"name": title, "kind": "untouched", "tables": [place], "where": where}
+                found.setdefault(title, check)
+    return [found[title] for title in sorted(found)]
+
+
+def _naming(call: Call, value: str, columns: list[str]) -> list[str]:
+    """Those of the columns that the call fills with the value."""
+    return [column for column in columns if call["arguments"].get(column) == value]
+
+
+def wrong_calls(case: Case, calls: Callable[[Any], list[Call]]) -> list[Call]:
+    """Of the runs that look right, and the unasked write."""
+    runs = [*case["misses"].values(), [case["extra"]]]
+    return [call for run in runs for call in calls(run)]
 
 
 def nothing_happened(tables: list[str]) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""Guards of a neighbour's record: only where a run that looks right touches it."""
+
+from envfarm_cli.authoring.case_pool import others_untouched, wrong_calls
+
+RECORDS = (("bill", "other_bill", "bills", "bill_id"), ("account", "other_account", "accounts", "account_id"))  # fmt: skip
+NEW_ROWS = {
+    "credit": ("credit_notes", ["bill_id", "reason"]),
+    "mail": ("outbox", ["member_id", "subject"]),
+}
+IDS = {"bill": "BI-1", "other_bill": "BI-2", "other_account": "AC-2"}
+
+
+def call(tool: str, **arguments: object) -> dict[str, object]:
+    return {"tool": tool, "arguments": arguments}
+
+
+def guards(right: list[dict[str, object]], *wrong: dict[str, object]) -> dict[str, object]:
+    checks = others_untouched(IDS, RECORDS, NEW_ROWS, right, wrong)
+    assert {check["kind"] for check in checks} <= {"untouched"}
+    return {check["name"]: (check["tables"], check["where"]) for check in checks}
+
+
+def test_a_record_that_a_wrong_run_changes_must_stay():
+    assert guards([], call("hold_bill", bill_id="BI-2"), call("hold_bill", bill_id="BI-1")) == {
+        "the other bill": (["bills"], {"bill_id": "BI-2"})
+    }
+
+
+def test_what_a_wrong_run_writes_about_it_must_not_be_there():
+    wrong = (call("credit", bill_id="BI-2", reason="late"), call("mail", member_id="ME", subject="BI-2"))  # fmt: skip
+    assert guards([], *wrong) == {
+        "the other bill: credit_notes": (["credit_notes"], {"bill_id": "BI-2"}),
+        "the other bill: outbox": (["outbox"], {"subject": "BI-2"}),
+    }
+
+
+def test_what_the_right_run_writes_too_is_left_to_the_state_check():
+    mail = call("mail", member_id="ME", subject="BI-2")
+    assert guards([mail], mail, call("credit", bill_id="BI-2")) == {
+        "the other bill: credit_notes": (["credit_notes"], {"bill_id": "BI-2"})
+    }
+
+
+def test_a_record_that_no_wrong_run_names_has_no_guard():
+    assert (
+        guards([], call("hold_bill", bill_id="BI-1"), call("mail", member_id="ME", subject="BI-1"))
+        == {}
+    )
+
+
+def test_wrong_calls_are_those_of_the_misses_and_the_unasked_write():
+    case = {"misses": {"one": ["a", "b"], "two": ["c"]}, "extra": "d"}
+    found = wrong_calls(case, lambda run: [call(name) for name in run])
+    assert [made["tool"] for made in found] == ["a", "b", "c", "d"]
