@@ -59,8 +59,9 @@ class AlertWatch:
         self.fire_seconds |= {name: round(self._fired[name] - cause, 1) for name in alerts}
 
     def over(self, *alerts: str) -> None:
-        """What they fire of has ended now."""
-        self._over |= dict.fromkeys(alerts, time.time())
+        """What they fire of has ended now, unless it had before."""
+        for alert in alerts:
+            self._over.setdefault(alert, time.time())
 
     def is_clear(self, alert: str) -> bool:
         """Whether it fired of its cause, and was gone since."""

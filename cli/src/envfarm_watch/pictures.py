@@ -20,7 +20,7 @@ PANEL_INCHES = (5.0, 2.9)
 """Of a panel that is a third of a row wide."""
 TITLE_INCHES, LABEL_INCHES, HEAD_INCHES, FOOT_INCHES = 0.5, 0.65, 0.3, 0.7
 """Under a panel stand its times and its legend."""
-MAX_LEGEND, LEGEND_WIDTH = 8, 90
+FEW, MAX_LEGEND, LEGEND_WIDTH = 4, 8, 90
 """So many series have their name under a panel a third of a row wide, and so many letters a line."""
 DAY_SECONDS = 86400
 TICK_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200)
@@ -113,15 +113,14 @@ def _panel(axes: Axes, panel: Panel, ask: Ask) -> None:
             ats, broken = with_gaps(times, values)
             axes.plot(_dates(ats), broken, label=name, linewidth=1.2, marker=".", markersize=2)
     if min(value for _, _, values in drawn for value in values) >= 0:
-        highest = axes.get_ylim()[1]
-        axes.set_ylim(0, highest if highest > axes.dataLim.ymax > 0 else 1)
+        axes.set_ylim(0, 1.05 * axes.dataLim.ymax if axes.dataLim.ymax > 0 else 1)
     _name(axes, panel, {name: max(values) for name, _, values in drawn})
 
 
 def _name(axes: Axes, panel: Panel, peaks: Mapping[str, float]) -> None:
-    """A legend of the highest series, in their order, under the times; of none that stayed at zero."""
+    """A legend of the highest series, in their order, under the times; of many none that is zero."""
     most = MAX_LEGEND * panel.width // 8
-    seen = [name for name, peak in peaks.items() if peak] or [*peaks]
+    seen = [name for name, peak in peaks.items() if peak or len(peaks) <= FEW] or [*peaks]
     named = set(sorted(seen, key=lambda name: -peaks[name])[:most])
     known = [
         (handle, name)

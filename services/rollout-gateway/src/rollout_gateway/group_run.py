@@ -285,13 +285,6 @@ class GroupRun:
             self._parts.rollouts.instruments.count(
                 "envfarm_samples_refilled_total", status=status_name(failure.status)
             )
-            log.info(
-                "attempt without reward",
-                rollout_id=failure.rollout_id,
-                error=failure.error_class,
-                boundary=failure.boundary,
-                reason=failure.message,
-            )
 
     def _restore(self) -> None:
         for attempted in self._job.record.attempts(self._group_id):

@@ -43,6 +43,8 @@ STATUS_OF_BOUNDARY = {
     "gateway": S.ROLLOUT_STATUS_CANCELLED,
 }
 
+log = logging.get(__name__)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parts:
@@ -161,6 +163,14 @@ class Attempt:
             where, self._boundary = self._boundary, "clock"
             limit = self._parts.attempt_seconds
             failure = self._failed("TimeoutError", f"not done within {limit:g} s, in {where}")
+        if failure is not None:
+            log.info(
+                "attempt without reward",
+                episode_id=self._episode_id,
+                error=failure.error_class,
+                boundary=failure.boundary,
+                reason=failure.message,
+            )
         return self._attempted(time.monotonic() - self._started, failure, cause)
 
     def cancelled(self) -> Attempted:
