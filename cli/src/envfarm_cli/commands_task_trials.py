@@ -110,7 +110,8 @@ def play(
         ended = play_task(server, files, Player(out), runner)
     verdict = ended.verdict
     if verdict is not None and not json:
-        out.show(render(verdict))
+        # Nobody can ask for it again: it ends with the command.
+        out.show(render(verdict, whole=True))
     reward = verdict.get("reward") if verdict else None
     out.result({"ok": reward == 1.0, "task": task, "reward": reward, **ended.as_json()})
     return OK if reward == 1.0 else FAILED

@@ -1,4 +1,4 @@
-"""A person as the agent, a look into a world, and agents without a mind; lines come from a pipe."""
+"""A person as the agent, a look into a world, and agents without a mind; at a terminal and from a pipe."""
 
 import subprocess
 import sys
@@ -7,18 +7,24 @@ import pytest
 
 from envfarm_cli.main import main
 from tests.support.envfarm_command import ROOT, Answer, Envfarm
+from tests.support.terminal import terminal
 
-RIGHT = """\
-find_member email=ada.berg@example.org
-get_loan loan_id=L-11
-get_loan loan_id=L-99
-conjure up=1
-extend_loan loan_id=L-11 days=soon
-extend_loan loan_id=L-11 days=7
-write_note loan_id=L-11 kind=extended body="One more week, in time."
-limits
-done You may keep the hammer drill (L-11) until 13 March.
-"""
+RIGHT = (
+    ("find_member email=ada.berg@example.org", "Ada Berg"),
+    ("get_loan L-11", "'L-11' is no name=value"),
+    ("get_loan loan_id=L-99", "There is no loan L-99."),
+    ("conjure up=1", "there is no tool or command 'conjure'"),
+    ('write_note loan_id=L-11 body="One', "No closing quotation"),
+    ("extend_loan loan_id=L-11 days=soon", "days=soon: a value of type integer is expected"),
+    # Typed wrong, taken back with two backspaces, and typed on.
+    ("extend_loan loan_id=L-12\x7f\x7f11 days=7", "2026-03-13"),
+    ('write_note loan_id=L-11 kind=extended body="One more week, in time."', "note_id"),
+    ("limits", "4 of 12 tool calls"),
+    # The line before, by the arrow up.
+    ("\x1b[A", "4 of 12 tool calls"),
+    ("", ""),
+)
+"""What a person types, and what they see of it."""
 FORGETFUL = """\
 extend_loan loan_id=L-11 days=7
 say Shall I extend it?
@@ -41,17 +47,19 @@ def piped(farm: Envfarm, lines: str, *words: str) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
-def test_a_right_run_earns_the_reward_and_slips_are_told(desk: Envfarm):
-    answer = piped(desk, RIGHT, "tasks", "play", "desk/one")
-    assert answer.code == 0, answer.out
-    for text in (
-        "There is no loan L-99.",
-        "there is no tool or command 'conjure'",
-        "days=soon: a value of type integer is expected",
-        "5 of 12 tool calls",
-        "reward 1",
-    ):
-        assert text in " ".join(answer.out.split())
+def test_a_person_at_a_terminal_earns_the_reward_and_slips_are_told(desk: Envfarm):
+    place = ("--domains", str(desk.domains), "--state-dir", str(desk.state))
+    with terminal("tasks", "play", "desk/one", *place) as person:
+        greeting = person.until("agent> ")
+        assert "extend_loan" in greeting and "`help` says what you can write" in greeting
+        for line, said in RIGHT:
+            person.type(f"{line}\r")
+            assert said in person.until("agent> ")
+        person.type("done You may keep the hammer drill (L-11) until 13 March.\r")
+        code, verdict = person.end()
+    assert code == 0, verdict
+    assert "reward 1" in verdict
+    assert "--whole" not in verdict
     assert not list(desk.state.glob("play-*"))
 
 
