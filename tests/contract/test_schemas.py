@@ -49,6 +49,17 @@ def test_mistakes_do_not_fit(part: str, key: str, value: object):
     assert list(validator(part).iter_errors(content)) != []
 
 
+def test_our_expressions_are_not_taken_for_those_of_javascript():
+    assert '"regex"' not in json.dumps([schema(part) for part in PARTS])
+
+
+def test_the_editor_of_this_repository_knows_each_part_by_its_place():
+    settings = json.loads((DOMAINS.parent / ".vscode/settings.json").read_text())
+    assert settings["yaml.schemas"] == {
+        f"./domains/{FOLDER}/{part}.json": f"domains/{place}" for part, (_, place) in PARTS.items()
+    }
+
+
 def test_keys_say_what_they_mean():
     private = schema("private")["$defs"]["StateCheck"]["properties"]
     assert "natural key" in private["keys"]["description"].lower()

@@ -30,7 +30,23 @@ _DIALECT = "http://json-schema.org/draft-07/schema#"
 def schema(part: str) -> dict[str, Any]:
     """The JSON Schema of one part."""
     model, _ = PARTS[part]
-    return {"$schema": _DIALECT, **model.model_json_schema(by_alias=True)}
+    shape = model.model_json_schema(by_alias=True)
+    return {"$schema": _DIALECT, **_without_regex_format(shape)}
+
+
+def _without_regex_format(value: Any) -> Any:
+    # The format means JavaScript's expressions, and ours may begin with (?i).
+    if isinstance(value, dict):
+        pairs: dict[str, Any] = value
+        return {
+            key: _without_regex_format(item)
+            for key, item in pairs.items()
+            if (key, item) != ("format", "regex")
+        }
+    if isinstance(value, list):
+        items: list[Any] = value
+        return [_without_regex_format(item) for item in items]
+    return value
 
 
 def schema_text(part: str) -> str:
