@@ -273,13 +273,8 @@ def private_part(task_id: str, story: Story) -> dict[str, Any]:
     case = story.case
     writes = story.calls(case.get("writes", []))
     seen = story.calls([["find_patient", "$email"], *story.reads()])
-    says: dict[str, Any] = {"name": "names what matters", "kind": "reply"}
-    says["contains_all"] = [story.text(str(word)) for word in case["says"]]
-    if "never_says" in case:
-        says["contains_none"] = [story.text(str(word)) for word in case["never_says"]]
-    if "money" in case:
-        says["matches"] = case_pool.money_pattern(case["money"])
-    checks = [state_check(writes), *pointed_checks(story, writes), says]
+    checks = [state_check(writes), *pointed_checks(story, writes)]
+    checks += case_pool.reply_checks(case, story.text)
     if "rubric" in case:
         question, expect = case["rubric"]
         checks.append({"name": "asked", "kind": "rubric", "question": question, "expect": expect})

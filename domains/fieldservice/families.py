@@ -192,7 +192,8 @@ def private_part(task_id: str, story: Story) -> dict[str, Any]:
     case = story.case
     writes = story.calls(case.get("writes", []))
     seen = story.calls([["find_contact", "$email"], *story.reads()])
-    checks = [state_check(writes), *pointed_checks(story, writes), case_pool.reply_check(story)]
+    checks = [state_check(writes), *pointed_checks(story, writes)]
+    checks += case_pool.reply_checks(case, story.text)
     misses = case_pool.played(case["misses"], story.calls)
     if not writes:
         misses += idle_misses(story, case["misses"])

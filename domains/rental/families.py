@@ -193,7 +193,8 @@ def pointed_checks(story: Story, writes: list[dict[str, Any]]) -> list[dict[str,
 def private_part(task_id: str, story: Story) -> dict[str, Any]:
     case = story.case
     writes = story.calls(case.get("writes", []))
-    checks = [state_check(writes), *pointed_checks(story, writes), case_pool.reply_check(story)]
+    checks = [state_check(writes), *pointed_checks(story, writes)]
+    checks += case_pool.reply_checks(case, story.text)
     if "rubric" in case:
         checks.append({"name": "reads right", "kind": "rubric", "question": case["rubric"]})
     misses = case_pool.played(case["misses"], story.calls)

@@ -227,7 +227,8 @@ def private_part(task_id: str, story: Story) -> dict[str, Any]:
     case = story.case
     writes = story.calls(case.get("writes", []))
     seen = story.calls([["find_member", "$email"], *story.reads()])
-    checks = [state_check(writes), *pointed_checks(story, writes), case_pool.reply_check(story)]
+    checks = [state_check(writes), *pointed_checks(story, writes)]
+    checks += case_pool.reply_checks(case, story.text)
     if "rubric" in case:
         question, expect = case["rubric"]
         checks.append({"name": "asked", "kind": "rubric", "question": question, "expect": expect})

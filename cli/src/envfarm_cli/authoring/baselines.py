@@ -9,7 +9,7 @@ from functools import partial
 from envfarm.errors import EnvfarmError, EvidenceError
 from envfarm.v1 import task_pb2
 
-from envfarm_cli.authoring.examiner import FRESH, REUSE, Examiner, SlotMode
+from envfarm_cli.authoring.examiner import REUSE, Examiner
 from envfarm_cli.authoring.scripted_agents import AGENTS, AgentName, Run, Values, run_of, values_of
 from grader.another_try import with_more_tries
 from grader.verdict import Decision
@@ -110,8 +110,7 @@ async def _try(examiner: Examiner, task: task_pb2.Task, values: Values, seed: in
         await with_more_tries(lambda: examiner.golden(task))
         for agent in AGENTS:
             run = run_of(agent, task, checks, values, seed)
-            slot_mode = FRESH if agent == "oracle" else REUSE
-            decision = await with_more_tries(partial(_attempt, examiner, task, run, slot_mode))
+            decision = await with_more_tries(partial(_attempt, examiner, task, run))
             if decision.reward is None:
                 tried.fault = f"{agent}: {decision.reason}"
                 return tried
@@ -121,10 +120,9 @@ async def _try(examiner: Examiner, task: task_pb2.Task, values: Values, seed: in
     return tried
 
 
-async def _attempt(
-    examiner: Examiner, task: task_pb2.Task, run: Run, slot_mode: SlotMode
-) -> Decision:
-    async with examiner.episode(task, slot_mode) as played:
+async def _attempt(examiner: Examiner, task: task_pb2.Task, run: Run) -> Decision:
+    # The golden run itself was played on a new copy; undoing one is quicker.
+    async with examiner.episode(task, REUSE) as played:
         for action in run.actions:
             await played.call(action.tool, action.arguments)
         await played.seal()

@@ -166,16 +166,26 @@ def money_pattern(amount: float) -> str:
     return rf"\b{whole}[.,]{cents[0]}{last}\b"
 
 
-def reply_check(story: Story) -> dict[str, Any]:
-    """What the case `says`, `never_says`, and the `money` it names."""
-    case = story.case
+def reply_checks(case: Case, text: Callable[[str], str]) -> list[dict[str, Any]]:
+    """What the case `says`, `never_says`, and the `money` it names; `text` puts ids in place of names.
+
+    A list in `says` holds beginnings of words that mean the same, of which one is enough: whoever says `called off`
+    has told what `cancelled` tells.
+    """
+    words = [word for word in case["says"] if not isinstance(word, list)]
     says: dict[str, Any] = {"name": "names what matters", "kind": "reply"}
-    says["contains_all"] = [story.text(str(word)) for word in case["says"]]
+    if words:
+        says["contains_all"] = [text(str(word)) for word in words]
     if "never_says" in case:
-        says["contains_none"] = [story.text(word) for word in case["never_says"]]
+        says["contains_none"] = [text(str(word)) for word in case["never_says"]]
     if "money" in case:
         says["matches"] = money_pattern(case["money"])
-    return says
+    checks = [says] if len(says) > 2 else []
+    for synonyms in case["says"]:
+        if isinstance(synonyms, list):
+            pattern = rf"(?i)\b({'|'.join(text(word) for word in synonyms)})"
+            checks.append({"name": f"says: {synonyms[0]}", "kind": "reply", "matches": pattern})
+    return checks
 
 
 def played(

@@ -1,6 +1,8 @@
-"""Guards of a neighbour's record: only where a run that looks right touches it."""
+"""Guards of a neighbour's record, only where a run that looks right touches it; what a reply has to say."""
 
-from envfarm_cli.authoring.case_pool import others_untouched, wrong_calls
+import re
+
+from envfarm_cli.authoring.case_pool import others_untouched, reply_checks, wrong_calls
 
 RECORDS = (("bill", "other_bill", "bills", "bill_id"), ("account", "other_account", "accounts", "account_id"))  # fmt: skip
 NEW_ROWS = {
@@ -52,3 +54,19 @@ def test_wrong_calls_are_those_of_the_misses_and_the_unasked_write():
     case = {"misses": {"one": ["a", "b"], "two": ["c"]}, "extra": "d"}
     found = wrong_calls(case, lambda run: [call(name) for name in run])
     assert [made["tool"] for made in found] == ["a", "b", "c", "d"]
+
+
+def test_words_that_mean_the_same_are_a_check_of_their_own():
+    case = {"says": ["$job", ["cancelled", "called off"]], "never_says": ["Kainz"], "money": 24.5}
+    named, said = reply_checks(case, lambda text: text.replace("$job", "J-1"))
+    assert (named["contains_all"], named["contains_none"]) == (["J-1"], ["Kainz"])
+    assert re.search(named["matches"], "24,50 EUR") and not re.search(named["matches"], "124.50")
+    assert said["name"] == "says: cancelled"
+    for reply in ("Cancelled.", "It is called off."):
+        assert re.search(said["matches"], reply)
+    assert not re.search(said["matches"], "We recalled offers.")
+
+
+def test_a_case_that_says_nothing_but_one_of_several_words_has_no_empty_check():
+    (only,) = reply_checks({"says": [["free", "no charge"]]}, str)
+    assert only["matches"] == r"(?i)\b(free|no charge)"
