@@ -1,5 +1,6 @@
 """A real Prometheus beside real services: every panel has data, every attempt one trace."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -126,6 +127,18 @@ def test_an_attempt_is_one_trace_through_all_services(run: WatchedRun, collector
     }
     (evidence,) = [span for span in spans.values() if span.name == "ReadEvidence"]
     assert spans[evidence.parent].service == "envfarm-grader"
+
+
+def test_log_lines_of_an_attempt_name_its_trace_and_its_episode(run: WatchedRun):
+    lines = [
+        json.loads(line)
+        for log in (run.state.path / "logs").glob("*.log")
+        for line in log.read_text().splitlines()
+        if line.startswith("{")
+    ]
+    of_attempts = [line for line in lines if "rollout_id" in line]
+    assert all(line["trace_id"] == trace_id_text(line["rollout_id"]) for line in of_attempts)
+    assert any(line.get("episode_id") for line in of_attempts)
 
 
 def test_only_attempts_are_traced(run: WatchedRun, collector: Collector):
