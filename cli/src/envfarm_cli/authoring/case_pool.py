@@ -6,6 +6,8 @@ the reading of cases, names in place of ids, the kinds of checks that every pool
 """
 
 import argparse
+import calendar
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +24,9 @@ Call = dict[str, Any]
 Parts = dict[str, dict[str, Any]]
 """Content of a task's three files, by folder."""
 PARTS = ("world/tasks", "user", "private")
+_MONTHS = list(calendar.month_name)[1:]
+_DAY = re.compile(rf"(\d\d?) ({'|'.join(_MONTHS)})")
+_HOUR = re.compile(r"(\d\d?):(\d\d)")
 
 
 @dataclass(frozen=True)
@@ -172,7 +177,7 @@ def reply_checks(case: Case, text: Callable[[str], str]) -> list[dict[str, Any]]
     A list in `says` holds beginnings of words that mean the same, of which one is enough: whoever says `called off`
     has told what `cancelled` tells.
     """
-    words = [word for word in case["says"] if not isinstance(word, list)]
+    words = [word for word in case["says"] if not _pattern(word, text)]
     says: dict[str, Any] = {"name": "names what matters", "kind": "reply"}
     if words:
         says["contains_all"] = [text(str(word)) for word in words]
@@ -181,11 +186,39 @@ def reply_checks(case: Case, text: Callable[[str], str]) -> list[dict[str, Any]]
     if "money" in case:
         says["matches"] = money_pattern(case["money"])
     checks = [says] if len(says) > 2 else []
-    for synonyms in case["says"]:
-        if isinstance(synonyms, list):
-            pattern = rf"(?i)\b({'|'.join(text(word) for word in synonyms)})"
-            checks.append({"name": f"says: {synonyms[0]}", "kind": "reply", "matches": pattern})
+    for word in case["says"]:
+        if pattern := _pattern(word, text):
+            name = word[0] if isinstance(word, list) else word
+            checks.append({"name": f"says: {name}", "kind": "reply", "matches": pattern})
     return checks
+
+
+def _pattern(word: Any, text: Callable[[str], str]) -> str:
+    """For words that mean the same, a day like `21 October` and an hour like `16:10`; else empty."""
+    if isinstance(word, list):
+        synonyms: list[str] = word
+        return rf"(?i)\b({'|'.join(map(text, synonyms))})"
+    if day := _DAY.fullmatch(str(word)):
+        return day_pattern(int(day[1]), day[2])
+    if hour := _HOUR.fullmatch(str(word)):
+        return hour_pattern(int(hour[1]), hour[2])
+    return ""
+
+
+def day_pattern(day: int, month: str) -> str:
+    """The ways in which people write it: 21 October, 21st of Oct, October 21, 21/10, 21.10., 2026-10-21."""
+    number = _MONTHS.index(month) + 1
+    short, rest = month[:3], month[3:]
+    name = f"{short}({rest})?" if rest else short
+    count = f"0?{day}(st|nd|rd|th)?"
+    written = f"{count}( of)? {name}|{name} {count}|0?{day}[./]0?{number}|20..-{number:02}-{day:02}"
+    return rf"(?i)\b({written})\b"
+
+
+def hour_pattern(hour: int, minutes: str) -> str:
+    """The ways in which people write it: 16:10, 16.10, 4:10 pm; 09:40, 9:40."""
+    afternoon = f"|{hour - 12}[:.]{minutes} ?p" if hour > 12 else ""
+    return rf"(?i)\b(0?{hour}[:.]{minutes}\b{afternoon})"
 
 
 def played(

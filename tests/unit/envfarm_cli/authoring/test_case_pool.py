@@ -70,3 +70,17 @@ def test_words_that_mean_the_same_are_a_check_of_their_own():
 def test_a_case_that_says_nothing_but_one_of_several_words_has_no_empty_check():
     (only,) = reply_checks({"says": [["free", "no charge"]]}, str)
     assert only["matches"] == r"(?i)\b(free|no charge)"
+
+
+def test_a_day_and_an_hour_are_read_as_people_write_them():
+    day, hour = reply_checks({"says": ["21 October", "16:10"]}, str)
+    for reply in ("Wed 21 October,", "the 21st of Oct", "October 21st at", "21/10", "2026-10-21."):
+        assert re.search(day["matches"], reply), reply
+    for reply in ("20 October", "121 October", "October 2", "21/11", "2026-10-20"):
+        assert not re.search(day["matches"], reply), reply
+    for reply in ("at 16:10", "16.10.", "4:10 pm", "4.10 p.m."):
+        assert re.search(hour["matches"], reply), reply
+    for reply in ("16:1", "4:10 am", "14:10 pm", "16:100"):
+        assert not re.search(hour["matches"], reply), reply
+    (early,) = reply_checks({"says": ["9:40"]}, str)
+    assert re.search(early["matches"], "09:40") and not re.search(early["matches"], "19:40")
