@@ -46,6 +46,19 @@ BODIES = {
     "a service file": asked(dsn="postgresql:///x?service=y&passfile=/etc/passwd"),
     "two hosts": asked(dsn="host=a,b dbname=x user=y"),
     "a NUL": asked(dsn="\0"),
+    "an id twice": OPEN + b',"state":{},"request_id":"other"}',
+    "the same id twice": OPEN + b',"state":{},"request_id":"h"}',
+    "a reply twice, spelled apart": OPEN
+    + b',"state":{},"final_reply":"a","final\\u005freply":"b"}',
+    "a state twice": OPEN + b',"state":{},"state":{"accounts":[]}}',
+    "a state that takes itself back": OPEN + b',"state":{"accounts":[]},"state":null}',
+    "a table twice": OPEN + b',"state":{"accounts":[],"accounts":[{"id":1}]}}',
+    "an episode's id twice": OPEN
+    + b',"episode":{"env_server":"127.0.0.1:1","episode_id":"a","episode_id":"b"}}',
+    "a number that no double holds": OPEN
+    + b',"state":{},"conversation":[{"T":"ToolCall","name":"t","id":"i","arguments":{"a":1e999}}]}',
+    "an argument twice": OPEN
+    + b',"state":{},"conversation":[{"T":"ToolCall","name":"t","id":"i","arguments":{"a":1,"a":2}}]}',
 }
 
 

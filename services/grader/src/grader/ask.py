@@ -14,6 +14,7 @@ from envfarm.errors import InvalidArgument
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from grader.conversation import Conversation, plain
+from grader.once import require_members_once, require_once
 
 MAX_BATCH = 256
 M = TypeVar("M", bound=BaseModel)
@@ -33,6 +34,7 @@ class _Sent(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _SENT = msgspec.json.Decoder(_Sent)
+_SENT_NAMES = [field.name for field in msgspec.structs.fields(_Sent)]
 _RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -135,11 +137,12 @@ def read_grade(body: bytes) -> Ask:
     """InvalidArgument that names the field when it is no grade request."""
     try:
         sent = _SENT.decode(body)
+        require_members_once(body, {name: getattr(sent, name) for name in _SENT_NAMES})
     except msgspec.ValidationError as error:
         # One mistake stops the fast reader; the slow one names them all.
         read(GradeRequest, body)
         raise InvalidArgument(f"body: {error}") from error
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"body: {error}") from error
     state = None
     if sent.state is not None:
@@ -156,16 +159,21 @@ def read_grade(body: bytes) -> Ask:
 
 
 def as_ask(request: GradeRequest, state: State | None) -> Ask:
-    """A checked request, with the tables that were sent beside it."""
+    """A checked request, with the tables that were sent beside it; InvalidArgument when it holds a
+    number that is no double."""
     told = request.model_dump(exclude={"conversation"})
     said = None if request.conversation is None else plain(request.conversation)
     content = [told, state_fingerprint(state or {})]
+    try:
+        fingerprint = content_hash(content if said is None else [*content, said])
+    except ValueError as error:
+        raise InvalidArgument(f"body: conversation: {error}") from error
     return Ask(
         request_id=request.request_id,
         task_id=request.task_id,
         task_hash=request.task_hash,
         final_reply=request.final_reply,
-        fingerprint=content_hash(content if said is None else [*content, said]),
+        fingerprint=fingerprint,
         episode=(request.episode.env_server, request.episode.episode_id)
         if request.episode
         else None,
@@ -179,10 +187,11 @@ def read_batch(body: bytes) -> list[bytes]:
     """The single bodies of a batch, not looked into yet; InvalidArgument when it is no batch."""
     try:
         fields = _RAW_OBJECT.decode(body)
+        require_members_once(body, fields)
         if set(fields) != {"requests"}:
             raise InvalidArgument("body: `requests` and nothing else")
         requests = _RAW_LIST.decode(fields["requests"])
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"body: {error}") from error
     if not 1 <= len(requests) <= MAX_BATCH:
         raise InvalidArgument(f"requests: {len(requests)} of them; 1 to {MAX_BATCH} are allowed")
@@ -192,9 +201,13 @@ def read_batch(body: bytes) -> list[bytes]:
 def read(model: type[M], body: bytes) -> M:
     """A small body; InvalidArgument that names the field when it does not fit the model."""
     try:
-        return model.model_validate_json(body)
+        found = model.model_validate_json(body)
+        require_once(body)
     except ValidationError as error:
         parts = [
             f"{'.'.join(map(str, item['loc'])) or 'body'}: {item['msg']}" for item in error.errors()
         ]
         raise InvalidArgument("; ".join(parts)) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"body: {error}") from error
+    return found

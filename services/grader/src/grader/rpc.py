@@ -1,10 +1,7 @@
 """The gRPC door: the same answers as the HTTP door, without JSON in between."""
 
-import json
-from typing import Any
-
 import grpc
-from envfarm.canonical import canonical_json
+import msgspec
 from envfarm.errors import InvalidArgument
 from envfarm.v1 import grader_service_pb2 as pb
 from envfarm.v1.grader_service_pb2_grpc import GraderServiceServicer
@@ -64,7 +61,7 @@ def _ask(request: pb.GradeRequest) -> Ask:
     body = asked.model_dump(mode="json", exclude={"conversation"})
     if request.conversation_json:
         body["conversation"] = _conversation(request.conversation_json)
-    checked = read(GradeRequest, canonical_json(body).encode())
+    checked = read(GradeRequest, msgspec.json.encode(body))
     state = None
     if given == "state":
         state = {
@@ -76,8 +73,8 @@ def _ask(request: pb.GradeRequest) -> Ask:
     return as_ask(checked, state)
 
 
-def _conversation(text: str) -> Any:
+def _conversation(text: str) -> msgspec.Raw:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"conversation_json is no JSON: {error}") from error

@@ -10,7 +10,6 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from envfarm.canonical import bytes_hash, canonical_json, canonical_row, content_hash
 from envfarm.errors import InvalidArgument
@@ -19,6 +18,7 @@ from grader import file_rows
 from grader.ask import State
 from grader.evidence import Change, Evidence, Op, Table, verified
 from grader.evidence_kinds import in_database
+from grader.once import unique
 from grader.scratch import Scratch, ScratchDatabase
 from grader.seen_tables import SeenTables
 from grader.world_base import BaseTable, WorldBase
@@ -185,7 +185,7 @@ def _key(table: BaseTable, row: str) -> str:
 def _canonical(table: str, number: int, sent: bytes) -> str:
     try:
         text = sent.decode()
-        json.loads(text, object_pairs_hook=_object, parse_float=_bounded)
+        json.loads(text, object_pairs_hook=unique, parse_float=_bounded)
         row = canonical_row(text)
         row.encode()
     except (ValueError, RecursionError) as error:
@@ -193,15 +193,6 @@ def _canonical(table: str, number: int, sent: bytes) -> str:
     if not row.startswith("{"):
         raise InvalidArgument(f"state.{table}[{number}]: a row is a JSON object")
     return row
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} is there twice")
-    return made
 
 
 def _bounded(text: str) -> str:
