@@ -46,6 +46,8 @@ BODIES = {
     "a service file": asked(dsn="postgresql:///x?service=y&passfile=/etc/passwd"),
     "two hosts": asked(dsn="host=a,b dbname=x user=y"),
     "a NUL": asked(dsn="\0"),
+    "a name that is not UTF-8": asked(dsn="postgresql://u@%ff/x"),
+    "half a surrogate in a name": asked(dsn="postgresql://%ed%a0%80@h/x"),
     "an id twice": OPEN + b',"state":{},"request_id":"other"}',
     "the same id twice": OPEN + b',"state":{},"request_id":"h"}',
     "a reply twice, spelled apart": OPEN

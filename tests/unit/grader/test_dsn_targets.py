@@ -82,3 +82,16 @@ async def test_the_password_is_the_operators_and_read_for_each_grading(
 async def test_without_a_file_no_database_may_be_read():
     with pytest.raises(InvalidArgument, match="no database that this grader may read"):
         await load_targets(None).pin("host=db.example dbname=shop_1 user=grader_ro")
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://grader_ro@%ff/shop_1",
+        "postgresql://%ed%a0%80@db.example/shop_1",
+        "host=\udc80",
+    ],
+)
+async def test_a_name_that_is_not_utf_8_is_refused(dsn: str):
+    with pytest.raises(InvalidArgument, match="no connection string"):
+        await targets().pin(dsn)

@@ -126,7 +126,7 @@ def _parsed(dsn: str) -> tuple[str, int, str, str]:
     try:
         # Parsing reads neither the environment nor a service file.
         found = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value}
-    except psycopg.ProgrammingError as error:
+    except (psycopg.ProgrammingError, UnicodeError) as error:
         raise InvalidArgument("dsn: it is no connection string of Postgres") from error
     surplus = sorted(set(found) - _ALLOWED_KEYS)
     missing = sorted({"host", "dbname", "user"} - set(found))
