@@ -1,6 +1,7 @@
 """What a restart finds on disk."""
 
 import json
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +53,7 @@ def test_attempts_and_outcomes_come_back(tmp_path: Path):
     record.add_attempt(clean("job.0.0.s0.a2"))
     record.add_attempt(clean("job.0.1.s0.a1"))
     record.add_outcome(group_pb2.GroupOutcome(group_id="job.0.1", published="1-1"))
-    record.close()
+    record.rest()
 
     record = JobRecord(tmp_path)
     assert list(record.outcomes) == ["job.0.1"]
@@ -60,7 +61,24 @@ def test_attempts_and_outcomes_come_back(tmp_path: Path):
     assert [a.rollout.rollout_id for a in found] == ["job.0.0.s0.a1", "job.0.0.s0.a2"]
     assert [a.failure is not None for a in found] == [True, False]
     assert record.rollout("job.9.9.s0.a1") is None
-    record.close()
+    record.rest()
+
+
+def test_a_job_that_has_ended_holds_no_file_open_and_can_be_written_again(tmp_path: Path):
+    before = len(os.listdir("/proc/self/fd"))
+    jobs = Jobs(tmp_path)
+    job = jobs.add(SPEC)
+    job.record.add_attempt(clean("job.0.0.s0.a1"))
+    assert len(os.listdir("/proc/self/fd")) == before + 3
+    job.move(JobState.DONE)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert job.record.rollout("job.0.0.s0.a1") is not None
+    job.record.add_attempt(clean("job.0.0.s1.a1"))
+    assert len(list(job.record.attempts("job.0.0"))) == 2
+    jobs.close()
+    loaded = Jobs(tmp_path)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(next(iter(loaded)).record.attempts("job.0.0"))) == 2
 
 
 @pytest.mark.parametrize("lost", [1, 3, 7, 20])
@@ -68,17 +86,17 @@ def test_half_a_frame_is_cut_off_and_writing_goes_on(tmp_path: Path, lost: int):
     record = JobRecord(tmp_path)
     record.add_attempt(clean("job.0.0.s0.a1"))
     record.add_attempt(clean("job.0.0.s1.a1"))
-    record.close()
+    record.rest()
     path = tmp_path / "records.bin"
     path.write_bytes(path.read_bytes()[:-lost])
 
     record = JobRecord(tmp_path)
     assert [a.rollout.rollout_id for a in record.attempts("job.0.0")] == ["job.0.0.s0.a1"]
     record.add_attempt(clean("job.0.0.s2.a1"))
-    record.close()
+    record.rest()
     record = JobRecord(tmp_path)
     assert len(list(record.attempts("job.0.0"))) == 2
-    record.close()
+    record.rest()
 
 
 def test_a_damaged_record_is_one_clear_line(tmp_path: Path):
@@ -91,7 +109,7 @@ def test_conversations_are_kept_as_lines_of_json(tmp_path: Path):
     record = JobRecord(tmp_path)
     record.add_attempt(clean("job.0.0.s0.a1"))
     record.add_attempt(failed("job.0.0.s1.a1"))
-    record.close()
+    record.rest()
     rows = [json.loads(x) for x in (tmp_path / "conversations.jsonl").read_text().splitlines()]
     assert [(row["status"], row["reward"]) for row in rows] == [
         ("completed", 1.0),
@@ -187,11 +205,11 @@ def test_a_full_disk_takes_all_of_an_attempt_or_nothing(tmp_path: Path):
         assert {path: path.stat().st_size for path in tmp_path.iterdir()} == sizes
         assert record.rollout("job.0.0.s1.a1") is None
     record.add_attempt(failed("job.0.0.s1.a1"))
-    record.close()
+    record.rest()
     record = JobRecord(tmp_path)
     found = [attempted.rollout.rollout_id for attempted in record.attempts("job.0.0")]
     assert found == ["job.0.0.s0.a1", "job.0.0.s1.a1"]
-    record.close()
+    record.rest()
     assert len((tmp_path / "conversations.jsonl").read_text().splitlines()) == 2
 
 

@@ -112,7 +112,7 @@ def recorded(tmp_path: Path) -> Callable[..., Path]:
                 kept.add_attempt(event)
             else:
                 kept.add_outcome(event)
-        kept.close()
+        kept.rest()
         write_json(folder / "job.json", {"spec": asdict(spec), "state": "done", "message": ""})
         rendering = Rendering(tokenizer_dir="", chat_format="compact", reasoning="keep", hash="")
         write_context(folder, rendering, RULES_OF_TEST, {"d/t": task_pb2.Task(ref=TASK)})

@@ -134,6 +134,7 @@ class Job:
         if state in ACTIVE:
             self.ended.clear()
         else:
+            self.record.rest()
             self.ended.set()
 
     def reopen_cancelled(self) -> None:
@@ -202,14 +203,14 @@ class Jobs:
         try:
             job.move(JobState.RUNNING)
         except OSError:
-            job.record.close()
+            job.record.rest()
             raise
         self._jobs[spec.job_id] = job
         return job
 
     def close(self) -> None:
         for job in self._jobs.values():
-            job.record.close()
+            job.record.rest()
 
 
 def read_spec(path: Path) -> tuple[JobSpec, dict[str, Any]]:

@@ -13,10 +13,10 @@ import json
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from envfarm.attempt_row import AttemptRow
 from envfarm.errors import ConfigError
@@ -55,8 +55,17 @@ class Tally:
             self.reward += rollout.verdict.reward
 
 
+class _Files(NamedTuple):
+    frames: io.FileIO
+    rows: io.FileIO
+    text: io.FileIO
+
+
 class JobRecord:
-    """Append-only record of one job; `rollout` finds an attempt by id."""
+    """Append-only record of one job; `rollout` finds an attempt by id.
+
+    Its files are open from a write until `rest`, so jobs that have ended cost no descriptors.
+    """
 
     def __init__(self, folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,46 +76,50 @@ class JobRecord:
         self.published = 0
         """Groups that went out."""
         self.tally = Tally()
-        # Unbuffered, so that nothing of a write that failed is written later.
-        self._file = self._path.open("a+b", buffering=0)
-        self._recover()
         self.rows_path = folder / "attempts.jsonl"
-        self._rows = self.rows_path.open("a+b", buffering=0)
-        self._recover_rows()
-        self._text = (folder / "conversations.jsonl").open("ab", buffering=0)
-        self._files = (self._file, self._rows, self._text)
+        self._text_path = folder / "conversations.jsonl"
+        self._files: _Files | None = None
+        try:
+            self._recover(self._open().frames)
+            self._recover_rows(self._open().rows)
+        finally:
+            self.rest()
 
-    def close(self) -> None:
-        for file in self._files:
-            file.close()
+    def rest(self) -> None:
+        """Close the files until something is written again."""
+        if self._files is not None:
+            for file in self._files:
+                file.close()
+            self._files = None
 
     def add_attempt(self, attempted: Attempted, row: AttemptRow | None = None) -> None:
         """OSError when the disk does not take it; then nothing of it is there."""
         failure, where = attempted.failure, None
         line = json.dumps(conversation(attempted.rollout, failure), ensure_ascii=False)
-        with self._all_or_nothing():
+        with self._all_or_nothing() as files:
             # Row first: an attempt that stands in the file has its row, also after a kill.
             if row is not None:
-                _write_all(self._rows, row.to_json().encode() + b"\n")
+                _write_all(files.rows, row.to_json().encode() + b"\n")
             if failure is not None:
                 # Failure first: a rollout that stands in the file has its failure beside it.
-                where = self._append(FAILURE, failure.SerializeToString())
-            place = self._append(ROLLOUT, attempted.rollout.SerializeToString())
-            _write_all(self._text, line.encode() + b"\n")
+                where = _append(files.frames, FAILURE, failure.SerializeToString())
+            place = _append(files.frames, ROLLOUT, attempted.rollout.SerializeToString())
+            _write_all(files.text, line.encode() + b"\n")
         self._index(attempted.rollout, _Place(place, where))
 
     def add_outcome(self, outcome: group_pb2.GroupOutcome) -> None:
         """On disk for good when this returns; OSError as for an attempt."""
-        with self._all_or_nothing():
-            self._append(OUTCOME, outcome.SerializeToString())
-            os.fsync(self._rows.fileno())
-            os.fsync(self._file.fileno())
+        with self._all_or_nothing() as files:
+            _append(files.frames, OUTCOME, outcome.SerializeToString())
+            os.fsync(files.rows.fileno())
+            os.fsync(files.frames.fileno())
         self._end(outcome)
 
     def reopen(self, group_id: str) -> None:
         """Forget the outcome of a group that was cancelled: its job goes on."""
-        with self._all_or_nothing():
-            self._append(REOPENED, group_pb2.GroupOutcome(group_id=group_id).SerializeToString())
+        reopened = group_pb2.GroupOutcome(group_id=group_id).SerializeToString()
+        with self._all_or_nothing() as files:
+            _append(files.frames, REOPENED, reopened)
         self.outcomes.pop(group_id, None)
 
     def rollout(self, rollout_id: str) -> Attempted | None:
@@ -143,47 +156,54 @@ class JobRecord:
         failure = group_pb2.FailedAttempt.FromString(self._message(place.failure))
         return Attempted(rollout, failure)
 
+    def _open(self) -> _Files:
+        if self._files is None:
+            paths = (self._path, self.rows_path, self._text_path)
+            with ExitStack() as opened:
+                # Unbuffered, so that nothing of a write that failed is written later.
+                files = [opened.enter_context(path.open("a+b", buffering=0)) for path in paths]
+                opened.pop_all()
+            self._files = _Files(*files)
+        return self._files
+
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        ends = [(file, file.seek(0, os.SEEK_END)) for file in self._files]
+    def _all_or_nothing(self) -> Iterator[_Files]:
+        files = self._open()
+        ends = [(file, file.seek(0, os.SEEK_END)) for file in files]
         try:
             with naming(self._path):
-                yield
+                yield files
         except OSError:
             for file, end in ends:
                 file.truncate(end)
             raise
 
-    def _append(self, kind: int, message: bytes) -> int:
-        offset = self._file.seek(0, os.SEEK_END)
-        _write_all(self._file, HEAD.pack(kind, len(message)) + message)
-        return offset
-
     def _message(self, offset: int) -> bytes:
-        self._file.seek(offset)
-        _, length = HEAD.unpack(self._file.read(HEAD.size))
-        return self._file.read(length)
+        with self._path.open("rb") as file:
+            file.seek(offset)
+            _, length = HEAD.unpack(file.read(HEAD.size))
+            return file.read(length)
 
-    def _recover(self) -> None:
-        size, offset = self._file.seek(0, os.SEEK_END), 0
+    def _recover(self, frames: io.FileIO) -> None:
+        size, offset = frames.seek(0, os.SEEK_END), 0
         failures: dict[str, int] = {}
         while offset + HEAD.size <= size:
-            self._file.seek(offset)
-            kind, length = HEAD.unpack(self._file.read(HEAD.size))
+            frames.seek(offset)
+            kind, length = HEAD.unpack(frames.read(HEAD.size))
             if offset + HEAD.size + length > size:
                 break
-            self._note(kind, offset, self._file.read(length), failures)
+            self._note(kind, offset, frames.read(length), failures)
             offset += HEAD.size + length
-        self._file.truncate(offset)
+        frames.truncate(offset)
 
-    def _recover_rows(self) -> None:
+    def _recover_rows(self, rows: io.FileIO) -> None:
         """Cut off what a kill left of the last row: half a line, or one without its attempt."""
         data = self.rows_path.read_bytes()
         end = data.rfind(b"\n") + 1
         start = data.rfind(b"\n", 0, max(0, end - 1)) + 1
         if end and json.loads(data[start:end]).get("rollout_id") not in self._places:
             end = start
-        self._rows.truncate(end)
+        rows.truncate(end)
 
     def _note(self, kind: int, offset: int, message: bytes, failures: dict[str, int]) -> None:
         try:
@@ -201,6 +221,13 @@ class JobRecord:
                 raise ConfigError(f"{self._path}: unknown frame kind {kind} at byte {offset}")
         except DecodeError as error:
             raise ConfigError(f"{self._path}: damaged at byte {offset}") from error
+
+
+def _append(frames: io.FileIO, kind: int, message: bytes) -> int:
+    """Where the frame begins."""
+    offset = frames.seek(0, os.SEEK_END)
+    _write_all(frames, HEAD.pack(kind, len(message)) + message)
+    return offset
 
 
 def _write_all(file: io.FileIO, data: bytes) -> None:
