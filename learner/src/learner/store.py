@@ -50,7 +50,7 @@ class FolderStore:
         try:
             return self._path(key).read_bytes()
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-            raise BadGroup(f"no bytes in {self._folder / key!r}: {error}") from error
+            raise BadGroup(f"no bytes in {self._folder} under the key {key!r}: {error}") from error
 
     def discard(self, key: str) -> None:
         self._path(key).unlink(missing_ok=True)

@@ -193,7 +193,7 @@ def test_a_group_that_cannot_be_trained_on_ends_with_its_reason(farm: Farm, tmp_
         "good": "trained",
     }
     dead = farm.client.xrange(streams.dead_letters("run"))
-    reasons = {fields[b"group_id"]: fields[b"reason"].decode() for _, fields in dead}  # pyright: ignore
+    reasons = {fields.get(b"group_id"): fields[b"reason"].decode() for _, fields in dead}  # pyright: ignore
     assert reasons[b"short"] == "wrong_size"
     assert "checksum" in reasons[b"torn"]
     assert pending(farm.client) == farm.client.xlen(STREAM) == 0
