@@ -176,15 +176,22 @@ class WatchedRun:
         expression = query.expression.replace("$window", f"{6 * self.scrape_seconds}s")
         return self.prometheus.range(expression, start, end, self.scrape_seconds)
 
-    def wait_for(self, expression: str, true: Callable[[float], bool], seconds: float) -> None:
-        """Until the expression has a value now of which `true` holds."""
+    def value(self, expression: str, true: Callable[[float], bool], seconds: float) -> float:
+        """The first of the expression's values of which `true` holds; waits for it."""
+        found: list[float] = []
 
         def holds() -> bool:
             now = time.time()
-            found = self.prometheus.range(expression, now, now, 1)
-            return any(true(series.values[-1]) for series in found)
+            lines = self.prometheus.range(expression, now, now, 1)
+            found[:] = [line.values[-1] for line in lines if true(line.values[-1])]
+            return bool(found)
 
         wait_until(holds, expression, seconds)
+        return found[0]
+
+    def wait_for(self, expression: str, true: Callable[[float], bool], seconds: float) -> None:
+        """Until the expression has a value now of which `true` holds."""
+        self.value(expression, true, seconds)
 
     def start_learner(self) -> None:
         overrides: dict[str, dict[str, Any]] = {

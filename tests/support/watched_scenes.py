@@ -26,6 +26,8 @@ SCRAPES = 100
 CALM_SCRAPES = 9
 """A rate is over six."""
 CPU = "process_cpu_seconds_total"
+DATABASES = "sum(envfarm_postgres_databases)"
+ACTIVE = 'sum(envfarm_postgres_connections{state="active"})'
 
 
 @dataclass
@@ -141,9 +143,12 @@ def leak(stage: Stage) -> None:
             "SELECT datname FROM pg_database WHERE datname LIKE 'ef\\_%\\_t\\_%'"
         ).fetchone()
         assert row is not None
-        instance = row[0].split("_")[1]
-        stray = f'CREATE DATABASE "ef_{instance}_s_0123456789ab"'
-        connection.execute(stray.encode())
+        stray = f'"ef_{row[0].split("_")[1]}_s_0123456789ab"'
+        before = run.value(DATABASES, lambda _: True, LONG_SECONDS)
+        # No sweep can drop a template, so it is counted before it goes.
+        connection.execute(f"CREATE DATABASE {stray} IS_TEMPLATE true".encode())
+        run.wait_for(DATABASES, lambda count: count > before, LONG_SECONDS)
+        connection.execute(f"ALTER DATABASE {stray} IS_TEMPLATE false".encode())
         run.wait_for("sum(envfarm_slots_leaked_total)", lambda count: count > 0, LONG_SECONDS)
         stage.alerts.expect("LeakGrowth", cause=time.time())
 
@@ -158,8 +163,10 @@ def stuck_engine(stage: Stage) -> None:
             job = run.play(*TASKS, kind=JobKind.JOB_KIND_PROBE)
             run.wait_for("sum(envfarm_rollouts_running)", lambda count: count > 0, LONG_SECONDS)
             stage.alerts.expect("GroupsStuck", "OpensRefused", "PoolEmpty", cause=time.time())
+            run.wait_for(ACTIVE, lambda count: count > 1, LONG_SECONDS)
         stage.alerts.over("GroupsStuck", "OpensRefused", "PoolEmpty")
         run.wait_for_job(job)
+        run.wait_for("sum(rate(envfarm_clone_seconds_count[30s]))", lambda n: n > 0, LONG_SECONDS)
 
 
 def stopped_env_server(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""Start-up and end of a run: wiring only. Lease first, then weights, then the loop."""
+"""Start-up and end of a run: wiring only. Lease first, then metrics, weights, the loop."""
 
 import json
 import sys
@@ -47,10 +47,14 @@ def run(config: Config, stop: threading.Event) -> None:
     if not lease.take(stop):
         return
     try:
+        metrics = LearnerMetrics(config.run.dir / "steps.jsonl", _also(config))
+        # Before the weights are read, which takes its time: who scrapes has then seen every counter
+        # at 0, and the groups taken first are in its rates.
+        metrics.serve(config.metrics.host, config.metrics.port)
         process_group.join()
         preflight.check(config)
         trainee = LeadingTrainee(config)
-        _lead(config, trainee, client, lease, token, stop)
+        _lead(config, trainee, client, lease, metrics, token, stop)
         trainee.end()
     finally:
         (config.run.dir / READY).unlink(missing_ok=True)
@@ -62,13 +66,12 @@ def _lead(
     trainee: LeadingTrainee,
     client: redis.Redis,
     lease: Lease,
+    metrics: LearnerMetrics,
     token: str,
     stop: threading.Event,
 ) -> None:
     """Rank 0's part: the loop, on what the last checkpoint holds."""
     run_dir = config.run.dir
-    metrics = LearnerMetrics(run_dir / "steps.jsonl", _also(config))
-    metrics.serve(config.metrics.host, config.metrics.port)
     progress, ledger = checkpoint.load(
         checkpoints(run_dir), trainee, recipe_hash=config.recipe_hash()
     ) or (Progress(), Ledger([]))

@@ -209,11 +209,6 @@ class Cluster:
         """Drop what dead instances left, and what of ours nobody owns; returns the databases."""
         return await self._with_admin(self._sweep)
 
-    async def census(self) -> tuple[dict[str, int], int]:
-        """Client connections of the whole Postgres by state, and its databases."""
-        row = await self._with_admin(_count)
-        return {"active": row[0], "idle": row[1], "in_transaction": row[2]}, row[3]
-
     async def _sweep(self, conn: AsyncConnection[Any]) -> int:
         dropped = 0
         owned = await _owned(conn)
@@ -356,16 +351,6 @@ async def _end_others(conn: AsyncConnection[Any], role: str, own: int) -> bool:
         )
     ).fetchall()
     return bool(rows)
-
-
-async def _count(conn: AsyncConnection[Any]) -> Any:
-    cursor = await conn.execute(
-        "SELECT count(*) FILTER (WHERE state = 'active'), count(*) FILTER (WHERE state = 'idle'),"
-        " count(*) FILTER (WHERE state LIKE 'idle in transaction%'),"
-        " (SELECT count(*) FROM pg_database)"
-        " FROM pg_stat_activity WHERE backend_type = 'client backend'"
-    )
-    return await cursor.fetchone()
 
 
 async def _owned(conn: AsyncConnection[Any]) -> list[str]:

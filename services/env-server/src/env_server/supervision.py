@@ -72,7 +72,7 @@ class Supervision:
         )
         if self._settings.worker == 0:
             # One worker counts for all, as they share the Postgres.
-            self._counting = asyncio.create_task(postgres_gauge.watch(cluster, self._instruments))
+            self._counting = asyncio.create_task(postgres_gauge.watch(conninfo, self._instruments))
         self._episodes.attach(cluster, self._slots)
 
     async def run(self) -> None:
