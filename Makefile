@@ -41,7 +41,7 @@ check: setup ## format, lint, types, import rules, stubs, contracts (2 minutes)
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/contract
 
 test: setup ## all tests on real Postgres, Valkey, vLLM and DeepSpeed (20 minutes)
-	$(BIN)/python -m pytest -q -m "not prove" -n $(TEST_JOBS) --dist loadfile --durations=20
+	$(BIN)/python -m pytest -q -m "not prove" -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder --durations=20
 
 # Domains with a pool of their own; orders and counter are for tests and the demo.
 POOLS = $(filter-out orders counter,$(notdir $(patsubst %/world/,%,$(wildcard domains/*/world/))))
