@@ -119,10 +119,9 @@ def test_jobs_are_submitted_followed_and_listed(farm, played, tmp_path):
     assert followed.code == 0, followed.err
     assert followed.json["job"]["state"] == "JOB_STATE_DONE"
     assert (followed.json["job"]["groups_recorded"], followed.json["job"]["attempts"]) == (2, 4)
-    assert [job["job_id"] for job in farm.run("jobs", "list", "--json").json["jobs"]] == [
-        "all",
-        "two",
-    ]
+    # Other tests have played on this farm before.
+    listed = [job["job_id"] for job in farm.run("jobs", "list", "--json").json["jobs"]]
+    assert [job_id for job_id in listed if job_id in {"all", "two"}] == ["all", "two"]
     assert "done: 2 of 2 groups · 4 attempts" in farm.run("jobs", "watch", "two").out
     assert farm.run("jobs", "show", "two", "--json").json["slots"] == []
 

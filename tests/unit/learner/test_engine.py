@@ -58,13 +58,19 @@ def weights(trainee: Trainee) -> torch.Tensor:
     return torch.cat([p.detach().flatten().clone() for p in trainee.engine.model.parameters()])
 
 
+def trainee_with(model: Path, *overrides: str) -> Trainee:
+    ours = [f"model.path={model}", "optimizer.lr=1e-3", "batch.micro_batch_tokens=100"]
+    return Trainee(load(CONFIG, [*ours, *overrides]))
+
+
 @pytest.fixture
 def trainee(model: Path) -> Trainee:
-    overrides = [f"model.path={model}", "optimizer.lr=1e-3", "batch.micro_batch_tokens=100"]
-    return Trainee(load(CONFIG, overrides))
+    return trainee_with(model)
 
 
-def test_ten_updates_give_the_committed_losses(trainee: Trainee, scored):
+def test_ten_updates_give_the_committed_losses(model: Path, scored):
+    # With a small ε the sign of every gradient near 0 is a full step, and processors differ in it.
+    trainee = trainee_with(model, "optimizer.eps=1e-2")
     lines = []
     for index in range(10):
         batch = make_batch([scored(index, REWARDS[index % 3])], RECIPE)
@@ -80,7 +86,7 @@ def test_ten_updates_give_the_committed_losses(trainee: Trainee, scored):
     assert len(wanted) == 10
     for ours, golden in zip(lines, wanted, strict=True):
         # Processors differ in the last bits of float32; the formulas do not.
-        assert ours == pytest.approx(golden, rel=1e-3, abs=1e-7)
+        assert ours == pytest.approx(golden, rel=1e-4, abs=1e-7)
 
 
 def test_one_step_is_the_textbook_adamw_on_the_clipped_gradient(trainee: Trainee, scored):
