@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 80
 MAX_LOOP_FILE_LINES = 250
-MAX_COMMON_LINES = 980
+MAX_COMMON_LINES = 1040
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "manager", "misc"}
 
 

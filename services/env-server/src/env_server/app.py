@@ -7,7 +7,9 @@ import socket
 from envfarm.v1.env_service_pb2_grpc import add_EnvServiceServicer_to_server
 from envfarm_common import grpc as grpc_setup
 from envfarm_common import http, lifecycle, logging, tracing
+from envfarm_common.metrics import Instruments
 from envfarm_common.settings import redacted
+from envfarm_common.worker_metrics import WorkerInstruments
 from starlette.routing import Route
 
 from env_server import backend, draining, mcp, world
@@ -20,7 +22,6 @@ from env_server.registry import announced
 from env_server.rpc import GRADER, INFRASTRUCTURE, EnvService
 from env_server.server_room import ServerRoom
 from env_server.settings import Settings
-from env_server.shared_metrics import instruments_of
 from env_server.supervision import Supervision, connections_needed
 
 log = logging.get(__name__)
@@ -37,15 +38,11 @@ async def serve(settings: Settings) -> None:
     tracing.configure("env-server", settings.otlp_endpoint)
     log.info("starting", **redacted(settings))
     catalog = world.load_catalog(settings.domains_dir)
-    instruments = instruments_of(settings.crew_dir)
-    has_files = any(item.file_limits for item in catalog.worlds.values())
-    file_room = FileRoom(settings.state_dir) if has_files else None
-    has_servers = any(item.servers for item in catalog.worlds.values())
-    server_room = (
-        ServerRoom(settings.state_dir, settings.account_numbers(), settings.server_starts)
-        if has_servers
-        else None
-    )
+    crew = settings.crew_dir
+    instruments = WorkerInstruments("env-server", crew) if crew else Instruments("env-server")
+    worlds = catalog.worlds.values()
+    file_room = FileRoom(settings.state_dir) if any(item.file_limits for item in worlds) else None
+    server_room = _server_room(settings) if any(item.servers for item in worlds) else None
     episodes = Episodes(
         catalog,
         instruments,
@@ -68,7 +65,7 @@ async def serve(settings: Settings) -> None:
         backend.choose(
             settings,
             connections_needed(settings, catalog),
-            gives_dsns=any(item.dsn_connections for item in catalog.worlds.values()),
+            gives_dsns=any(item.dsn_connections for item in worlds),
         ),
         episodes,
         instruments,
@@ -111,3 +108,7 @@ async def serve(settings: Settings) -> None:
             supervising.result()
         await cancel_all([stopping, supervising])
     log.info("stopped")
+
+
+def _server_room(settings: Settings) -> ServerRoom:
+    return ServerRoom(settings.state_dir, settings.account_numbers(), settings.server_starts)

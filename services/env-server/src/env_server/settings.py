@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from envfarm_common.settings import ServiceSettings
+from envfarm_common.worker_metrics import FOLDER, READY
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
@@ -111,7 +112,7 @@ class Settings(ServiceSettings):
                 "workers": 1,
                 "worker": number,
                 "crew_dir": folder,
-                "ready_file": folder / f"ready.{number}",
+                "ready_file": folder / f"{READY}{number}",
                 "http_port": http_port,
                 "grpc_port": grpc_port,
                 "max_episodes": part(self.max_episodes),
@@ -126,7 +127,7 @@ class Settings(ServiceSettings):
         """Our own environment with what `of_worker` has changed, for the worker's process."""
         assert self.crew_dir
         changed = {f"ENV_SERVER_{name.upper()}": str(getattr(self, name)) for name in _OF_WORKER}
-        return {**os.environ, **changed, "PROMETHEUS_MULTIPROC_DIR": str(self.crew_dir / "metrics")}
+        return {**os.environ, **changed, "PROMETHEUS_MULTIPROC_DIR": str(self.crew_dir / FOLDER)}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -25,8 +25,10 @@ from envfarm_common import lifecycle, logging
 from envfarm_common.binaries import child_command
 from envfarm_common.grpc import address_taken
 from envfarm_common.settings import redacted
+from envfarm_common.worker_metrics import FOLDER
+from prometheus_client.multiprocess import mark_process_dead
 
-from env_server import backend, shared_metrics
+from env_server import backend
 from env_server.backend import POSTGRES_FILE
 from env_server.cancel import cancel_all
 from env_server.episode_files import lock_folder, remove_if_dead
@@ -148,7 +150,7 @@ class _Crew:
             status = await process.wait()
             del self._running[number]
             self._ready_file(number).unlink(missing_ok=True)
-            shared_metrics.forget(self._folder, process.pid)
+            mark_process_dead(process.pid, str(self._folder / FOLDER))
             if self._stopping.is_set():
                 return
             self._ends += 1
@@ -184,7 +186,7 @@ def _shared_folder(base: Path) -> Iterator[Path]:
             remove_if_dead(old)
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
         lock = lock_folder(folder)
-        (folder / shared_metrics.FOLDER).mkdir()
+        (folder / FOLDER).mkdir()
     except OSError as error:
         raise ConfigError(f"{base}: no folder for workers: {error.strerror}") from error
     try:

@@ -19,10 +19,11 @@ from pathlib import Path
 from envfarm.errors import ConfigError
 from envfarm_common import lifecycle, logging
 from envfarm_common.grpc import address_taken
+from envfarm_common.worker_metrics import FOLDER, READY, WorkerInstruments
+from prometheus_client import values
 
 from grader.app import serve
-from grader.settings import Settings
-from grader.shared_metrics import READY, SharedInstruments
+from grader.settings import Settings, count_in_files
 
 log = logging.get(__name__)
 
@@ -142,9 +143,18 @@ def _work(settings: Settings, ready_file: Path, shared: Path) -> int:
     mine = settings.model_copy(update={"ready_file": ready_file})
 
     async def main() -> None:
-        await serve(mine, SharedInstruments(shared), is_worker=True)
+        await serve(mine, _instruments(shared), is_worker=True)
 
     return lifecycle.run(main)
+
+
+def _instruments(shared: Path) -> WorkerInstruments:
+    counts = shared / FOLDER
+    counts.mkdir(exist_ok=True)
+    count_in_files(counts)
+    # The worker was forked from a process that had prometheus_client choose already.
+    values.ValueClass = values.MultiProcessValue()
+    return WorkerInstruments("grader", shared)
 
 
 @contextlib.contextmanager
