@@ -19,7 +19,7 @@ ALGORITHM = Algorithm.model_validate(PRESETS["reference"])
 ADAMW = Optimizer(
     kind="adamw", lr=1e-6, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, grad_norm=1.0
 )
-LAYOUT = Layout(layout="packed", micro_batch_tokens=16_384, logits_at_once=4_194_304)
+LAYOUT = Layout(layout="packed", micro_batch_tokens=16_384, logits_at_once=8_388_608)
 
 
 def make_model(folder: Path, vocabulary: int, seed: int = 1) -> Path:
