@@ -7,6 +7,7 @@ from pathlib import Path
 import redis
 from envfarm import streams
 from envfarm.canonical import bytes_hash
+from envfarm.sampling import Sampling
 from envfarm.v1 import (
     group_pb2,
     policy_pb2,
@@ -19,6 +20,8 @@ Scorer = Callable[[list[int]], list[float]]
 """[T] ids → [T-1] log-probabilities of ids[1:]."""
 
 TASK_HASH = "a" * 64
+SAMPLING = Sampling()
+"""That of learner/configs/tiny-cpu.toml."""
 STATE_HASH = "b" * 64
 
 
@@ -82,7 +85,7 @@ def make_group(
                     ],
                     status=trajectory_pb2.ROLLOUT_STATUS_COMPLETED,
                     renderer_hash="c" * 64,
-                    sampling_hash="d" * 64,
+                    sampling_hash=SAMPLING.hash,
                 ),
                 verdict=verdict_pb2.Verdict(
                     verdict_id=f"v-{rollout_id}",

@@ -6,6 +6,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from envfarm.sampling import Sampling
+
 from envfarm_cli.failure import BadInput
 
 Overrides = dict[str, dict[str, Any]]
@@ -20,22 +22,29 @@ def merge(first: Overrides, second: Overrides) -> Overrides:
     }
 
 
+def sampling_hash(base: Path, overrides: Overrides) -> str:
+    """How the engines must sample by the configuration `base` with `overrides`; BadInput when it
+    does not say so."""
+    told = merge(_sections(base), overrides).get("sampling", {})
+    try:
+        return Sampling(
+            temperature=float(told["temperature"]),
+            top_k=int(told["top_k"]),
+            top_p=float(told["top_p"]),
+        ).hash
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput(
+            f"{base}: [sampling] needs temperature, top_k and top_p as numbers: {error}"
+        ) from error
+
+
 def write_config(path: Path, base: Path, overrides: Overrides) -> Path:
     """Write `base` with `overrides`, mode 0600 because the stream's URL holds a password."""
-    try:
-        values = tomllib.loads(base.read_text())
-    except (OSError, ValueError) as error:
-        raise BadInput(
-            f"cannot read the learner's configuration {base}: {error}",
-            hint="run envfarm in its repository, or name another file",
-        ) from error
-    plain = {key: value for key, value in values.items() if not isinstance(value, dict)}
-    sections = {key: value for key, value in values.items() if isinstance(value, dict)}
+    sections = _sections(base)
     if "dir" in sections.get("run", {}):
         # The learner runs in the state folder; the file means the folder where the user stands.
         sections["run"]["dir"] = str(Path(sections["run"]["dir"]).absolute())
-    merged = merge(sections, overrides)
-    return write_sections(path, merge({"": plain}, merged))
+    return write_sections(path, merge(sections, overrides))
 
 
 def write_sections(path: Path, sections: Overrides) -> Path:
@@ -49,3 +58,16 @@ def write_sections(path: Path, sections: Overrides) -> Path:
     with os.fdopen(descriptor, "w") as target:
         target.write("\n".join(lines).lstrip() + "\n")
     return path
+
+
+def _sections(base: Path) -> Overrides:
+    """The file's sections; BadInput when it cannot be read."""
+    try:
+        values = tomllib.loads(base.read_text())
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"cannot read the learner's configuration {base}: {error}",
+            hint="run envfarm in its repository, or name another file",
+        ) from error
+    plain = {key: value for key, value in values.items() if not isinstance(value, dict)}
+    return {"": plain, **{key: value for key, value in values.items() if isinstance(value, dict)}}

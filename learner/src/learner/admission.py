@@ -25,6 +25,7 @@ class Reason(StrEnum):
     MIXED_TASKS = "mixed_tasks"
     MIXED_STATES = "mixed_states"
     MIXED_FORMATS = "mixed_formats"
+    WRONG_SAMPLING = "wrong_sampling"
     NOT_GRADED = "not_graded"
     LENGTHS_DIFFER = "lengths_differ"
     TOO_LONG = "too_long"
@@ -49,6 +50,8 @@ class Rules:
     max_tokens: int
     vocabulary: int
     staleness: int
+    sampling_hash: str
+    """Of the recipe, which the engines must have sampled by."""
 
 
 def admit(group: TakenGroup, rules: Rules, version: int, known: Mapping[int, str]) -> Reason | None:
@@ -78,6 +81,8 @@ def _shape(group: TakenGroup, rules: Rules) -> Reason | None:
         return Reason.MIXED_STATES
     if len({(attempt.renderer_hash, attempt.sampling_hash) for attempt in attempts}) != 1:
         return Reason.MIXED_FORMATS
+    if attempts[0].sampling_hash != rules.sampling_hash:
+        return Reason.WRONG_SAMPLING
     return None
 
 

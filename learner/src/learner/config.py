@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from envfarm import sampling
 from envfarm.canonical import content_hash
 from pydantic import (
     Field,
@@ -63,6 +64,12 @@ class Sampling(Section):
     max_turn_tokens: PositiveInt
     max_prompt_tokens: PositiveInt
     max_response_tokens: PositiveInt
+
+    @property
+    def hash(self) -> str:
+        """Of what the engines are told; the limits are the gateway's own."""
+        told = sampling.Sampling(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)
+        return told.hash
 
     @property
     def untouched(self) -> bool:

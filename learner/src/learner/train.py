@@ -115,6 +115,7 @@ class Trainer:
             max_tokens=self.config.model.max_tokens,
             vocabulary=self.trainee.vocabulary,
             staleness=self.config.admission.staleness,
+            sampling_hash=self.config.sampling.hash,
         )
         reason = admit(group, rules, self.progress.version, self.progress.policies)
         if reason is None:

@@ -141,6 +141,18 @@ def test_a_probe_says_its_cost_first_and_stops_by_the_rule(farm, gateway, tmp_pa
     assert "expected cost" in shown.out
 
 
+def test_a_recipe_that_samples_otherwise_than_the_gateway_is_refused_before_it_starts(
+    farm, gateway, tmp_path
+):
+    recipe = tmp_path / "hotter.toml"
+    recipe.write_text(f'learner = "{RECIPE}"\n{RUN}')
+    command = ("train", str(recipe), "--runs", str(tmp_path / "runs"))
+    refused = farm.run(*command, "--set", "overrides.sampling.temperature=0.5")
+    assert refused.code == 1
+    assert "sampling: the gateway samples otherwise" in refused.err
+    assert "GATEWAY_TEMPERATURE" in refused.err
+
+
 @pytest.mark.timeout(300)
 def test_a_training_run_goes_from_preflight_to_report(farm, gateway, tmp_path):
     recipe = tmp_path / "tiny-run.toml"

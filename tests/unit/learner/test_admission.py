@@ -10,7 +10,9 @@ from learner.admission import Reason, Rules, admit
 from learner.group import Attempt, Span, TakenGroup
 from tests.support.learner_samples import attempt, group
 
-RULES = Rules(run_id="run", group_size=2, max_tokens=8, vocabulary=100, staleness=1)
+RULES = Rules(
+    run_id="run", group_size=2, max_tokens=8, vocabulary=100, staleness=1, sampling_hash="p"
+)
 KNOWN = {2: "h2", 3: "h3", 4: "h4"}
 
 
@@ -29,6 +31,12 @@ def second(**changes) -> Callable[[TakenGroup], TakenGroup]:
         return replace(whole, attempts=(first, replace(other, **changes)))
 
     return change
+
+
+def all_of(**changes) -> Callable[[TakenGroup], TakenGroup]:
+    return lambda good: replace(
+        good, attempts=tuple(replace(each, **changes) for each in good.attempts)
+    )
 
 
 def whole(**changes) -> Callable[[TakenGroup], TakenGroup]:
@@ -63,6 +71,7 @@ def test_a_good_group_is_admitted():
         (whole(initial_state_hash=""), Reason.MIXED_STATES),
         (second(renderer_hash="x"), Reason.MIXED_FORMATS),
         (second(sampling_hash="x"), Reason.MIXED_FORMATS),
+        (all_of(sampling_hash="x"), Reason.WRONG_SAMPLING),
         (second(graded=False), Reason.NOT_GRADED),
         (second(reward=None), Reason.NOT_GRADED),
         (second(reward=float("nan")), Reason.NOT_GRADED),

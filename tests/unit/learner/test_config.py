@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from envfarm.errors import ConfigError
+from envfarm.sampling import Sampling
 
 from learner.config import load
 
@@ -63,6 +64,13 @@ def test_a_wrong_key_is_refused_by_name(override: str, words: str):
 def test_staleness_zero_needs_a_publication_after_each_update():
     with pytest.raises(ConfigError, match=r"staleness 0 needs publish\.every 1"):
         load(TINY, ["admission.staleness=0", "publish.every=2", "run.checkpoint_every=2"])
+
+
+def test_the_hash_of_how_to_sample_is_the_one_that_a_gateway_writes_into_trajectories():
+    ours = load(TINY, []).sampling
+    assert ours.hash == Sampling(temperature=1.0, top_k=20, top_p=0.95).hash
+    for change in ("temperature=0.9", "top_k=0", "top_p=1.0"):
+        assert load(TINY, [f"sampling.{change}"]).sampling.hash != ours.hash
 
 
 @pytest.mark.parametrize("truncation", ["top_k=20", "top_p=0.95", "temperature=0.9"])

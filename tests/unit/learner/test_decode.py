@@ -13,9 +13,16 @@ from learner.algorithm.recipe import Algorithm
 from learner.batch import make_batch
 from learner.decode import decode
 from learner.micro_batch import split
-from tests.support.groups import make_group, policy
+from tests.support.groups import SAMPLING, make_group, policy
 
-RULES = Rules(run_id="run", group_size=4, max_tokens=100, vocabulary=600, staleness=1)
+RULES = Rules(
+    run_id="run",
+    group_size=4,
+    max_tokens=100,
+    vocabulary=600,
+    staleness=1,
+    sampling_hash=SAMPLING.hash,
+)
 ALGORITHM = Algorithm.model_validate(PRESETS["reference"])
 VERSIONS = {3: "h"}
 TRIES = 1500

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from envfarm.errors import EngineError, VersionMismatch
+from envfarm.sampling import Sampling
 from envfarm.v1 import policy_pb2
 
 from rollout_gateway.chat.vocabulary import Vocabulary
 from rollout_gateway.engine import Engine
-from rollout_gateway.sampling import Sampling
 from tests.support.policy_server import CUT, PolicyServer, logprob, write_weights
 from tests.support.tiny_tokenizer import write_tokenizer
 

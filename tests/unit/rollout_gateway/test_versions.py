@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from envfarm.errors import EngineError, FencedError, InvalidArgument, VersionMismatch
+from envfarm.sampling import Sampling
 from envfarm.v1 import policy_pb2
 from envfarm_common.metrics import Instruments
 
 from rollout_gateway.engine import Engine
 from rollout_gateway.policy import EngineState, Policy
-from rollout_gateway.sampling import Sampling
 from rollout_gateway.versions import Versions
 from tests.support.policy_server import PolicyServer, logprob, write_weights
 from tests.support.tiny_tokenizer import write_tokenizer

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from envfarm.errors import EngineError, GraderError, LeaseExpired
+from envfarm.sampling import Sampling
 from envfarm.v1 import group_pb2, policy_pb2, task_pb2, verdict_pb2
 from envfarm_common.metrics import Instruments
 
@@ -30,7 +31,6 @@ from rollout_gateway.publish import Backlog
 from rollout_gateway.readiness import Caps
 from rollout_gateway.replay import replay
 from rollout_gateway.rollout import Parts
-from rollout_gateway.sampling import Sampling
 from rollout_gateway.scheduler import Scheduler, StreamRules
 from rollout_gateway.seats import Seats
 from rollout_gateway.stages import Stages

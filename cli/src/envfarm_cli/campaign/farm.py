@@ -1,5 +1,6 @@
 """The services that a campaign drives: a running stack's, or those of a private stack."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 import grpc
 import httpx
 import redis
+from envfarm.task_pages import every_task
 from envfarm.v1 import (
     env_service_pb2,
     env_service_pb2_grpc,
@@ -58,10 +60,14 @@ class Farm:
         """All tasks that the env-server serves, by id."""
         metadata = [("authorization", f"Bearer {self.state.secrets()['env_infra']}")]
         with grpc.insecure_channel(self.env_server) as channel:
-            answer = env_service_pb2_grpc.EnvServiceStub(channel).ListTasks(
-                env_service_pb2.ListTasksRequest(), metadata=metadata, timeout=CALL_SECONDS
-            )
-        return {task.ref.task_id: task for task in answer.tasks}
+            stub = env_service_pb2_grpc.EnvServiceStub(channel)
+
+            async def ask(
+                request: env_service_pb2.ListTasksRequest,
+            ) -> env_service_pb2.ListTasksResponse:
+                return stub.ListTasks(request, metadata=metadata, timeout=CALL_SECONDS)
+
+            return asyncio.run(every_task(ask))
 
     def in_service(self) -> policy_pb2.PolicyVersion | None:
         now = self.gateway.status()

@@ -17,6 +17,7 @@ from envfarm_cli.commands_parity import job_differences, recorded_jobs
 from envfarm_cli.doctor import BAD, GOOD, WARNING, Finding
 from envfarm_cli.failure import Failure
 from envfarm_cli.gateway_client import CALL_SECONDS
+from envfarm_cli.learner_config import sampling_hash
 from rollout_gateway.parity import Difference
 
 PARITY_JOBS, PARITY_ATTEMPTS = 3, 64
@@ -36,6 +37,7 @@ def preflight(
         doctor.memory,
         lambda: _proved(farm, served, tasks),
         lambda: _capacity(farm, recipe),
+        lambda: _sampling(farm, recipe),
         lambda: _parity(farm),
         lambda: _disk(folder, model, recipe),
     ]
@@ -97,6 +99,20 @@ def _capacity(farm: Farm, recipe: RunRecipe) -> Finding:
     if found.max_episodes - found.live_episodes < recipe.train.group_size:
         return Finding("capacity", BAD, text, "wait for other jobs, or start more env-servers")
     return Finding("capacity", GOOD, text)
+
+
+def _sampling(farm: Farm, recipe: RunRecipe) -> Finding:
+    """The learner takes no group that was sampled in another way than its recipe says."""
+    told = farm.gateway.status().sampling_hash
+    if told != sampling_hash(Path(recipe.learner), recipe.overrides):
+        return Finding(
+            "sampling",
+            BAD,
+            f"the gateway samples otherwise than [sampling] of {recipe.learner}",
+            "start it with GATEWAY_TEMPERATURE, GATEWAY_TOP_K and GATEWAY_TOP_P as there, or "
+            "change them there",
+        )
+    return Finding("sampling", GOOD, "gateway and recipe agree")
 
 
 def _parity(farm: Farm) -> Finding:

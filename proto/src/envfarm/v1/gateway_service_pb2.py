@@ -26,7 +26,7 @@ from envfarm.v1 import episode_pb2 as envfarm_dot_v1_dot_episode__pb2
 from envfarm.v1 import policy_pb2 as envfarm_dot_v1_dot_policy__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n envfarm/v1/gateway_service.proto\x12\nenvfarm.v1\x1a\x18\x65nvfarm/v1/episode.proto\x1a\x17\x65nvfarm/v1/policy.proto\"A\n\x15\x41nnouncePolicyRequest\x12(\n\x06update\x18\x01 \x01(\x0b\x32\x18.envfarm.v1.WeightUpdate\"q\n\x16\x41nnouncePolicyResponse\x12-\n\nin_service\x18\x01 \x01(\x0b\x32\x19.envfarm.v1.PolicyVersion\x12\x17\n\x0fmax_logprob_gap\x18\x02 \x01(\x01\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\"\x12\n\x10GetStatusRequest\"\xc0\x01\n\x11GetStatusResponse\x12-\n\nin_service\x18\x01 \x01(\x0b\x32\x19.envfarm.v1.PolicyVersion\x12#\n\x04jobs\x18\x02 \x03(\x0b\x32\x15.envfarm.v1.JobStatus\x12)\n\x07\x65ngines\x18\x03 \x03(\x0b\x32\x18.envfarm.v1.EngineStatus\x12,\n\x04\x63hat\x18\x04 \x01(\x0b\x32\x1e.envfarm.v1.ChatEndpointStatus\"G\n\x12\x43hatEndpointStatus\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\rsampling_hash\x18\x03 \x01(\t\"=\n\x0c\x45ngineStatus\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\x0f\n\x07healthy\x18\x02 \x01(\x08\x12\x0f\n\x07running\x18\x03 \x01(\r\"\xfe\x03\n\x10SubmitJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x10\n\x08task_ids\x18\x03 \x03(\t\x12\x17\n\x0fgroups_per_task\x18\x04 \x01(\r\x12\x12\n\ngroup_size\x18\x05 \x01(\r\x12\x0f\n\x07publish\x18\x06 \x01(\x08\x12\x1a\n\x12keep_zero_variance\x18\x07 \x01(\x08\x12!\n\x04kind\x18\x08 \x01(\x0e\x32\x13.envfarm.v1.JobKind\x12\x0c\n\x04seed\x18\t \x01(\x04\x12\'\n\tslot_mode\x18\n \x01(\x0e\x32\x14.envfarm.v1.SlotMode\x12\x16\n\tstaleness\x18\x0b \x01(\rH\x00\x88\x01\x01\x12\x19\n\x11groups_per_update\x18\x0c \x01(\r\x12\x0f\n\x07updates\x18\r \x01(\r\x12)\n\x06policy\x18\x0e \x01(\x0b\x32\x19.envfarm.v1.PolicyVersion\x12\r\n\x05share\x18\x0f \x01(\r\x12\x1b\n\x13updates_per_version\x18\x10 \x01(\r\x12\x1d\n\x10max_replacements\x18\x11 \x01(\rH\x01\x88\x01\x01\x12\x11\n\tinterface\x18\x12 \x01(\t\x12\x14\n\x0creband_after\x18\x13 \x01(\rB\x0c\n\n_stalenessB\x13\n\x11_max_replacements\"#\n\x11SubmitJobResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"\"\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"7\n\x11\x43\x61ncelJobResponse\x12\"\n\x03job\x18\x01 \x01(\x0b\x32\x15.envfarm.v1.JobStatus\"\"\n\x10ResumeJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"7\n\x11ResumeJobResponse\x12\"\n\x03job\x18\x01 \x01(\x0b\x32\x15.envfarm.v1.JobStatus\"\xc1\x07\n\tJobStatus\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12#\n\x05state\x18\x03 \x01(\x0e\x32\x14.envfarm.v1.JobState\x12\x14\n\x0cgroups_total\x18\x04 \x01(\r\x12\x18\n\x10groups_published\x18\x05 \x01(\r\x12\x18\n\x10groups_cancelled\x18\x06 \x01(\r\x12\x17\n\x0fgroups_recorded\x18\x07 \x01(\r\x12\x18\n\x10rollouts_running\x18\x08 \x01(\r\x12\x18\n\x10refilled_samples\x18\t \x01(\r\x12\x13\n\x0bwaiting_for\x18\n \x01(\t\x12\x0f\n\x07message\x18\x0b \x01(\t\x12!\n\x04kind\x18\x0c \x01(\x0e\x32\x13.envfarm.v1.JobKind\x12\x1e\n\x16replaced_zero_variance\x18\r \x01(\r\x12\x1c\n\x14\x66illed_zero_variance\x18\x0e \x01(\r\x12\x37\n\tcancelled\x18\x0f \x03(\x0b\x32$.envfarm.v1.JobStatus.CancelledEntry\x12\x16\n\x0egroups_dropped\x18\x10 \x01(\r\x12\x16\n\x0egroups_running\x18\x11 \x01(\r\x12\x10\n\x08\x61ttempts\x18\x12 \x01(\r\x12\x33\n\x07waiting\x18\x13 \x03(\x0b\x32\".envfarm.v1.JobStatus.WaitingEntry\x12\x31\n\x06parked\x18\x14 \x03(\x0b\x32!.envfarm.v1.JobStatus.ParkedEntry\x12\x14\n\x0csubmitted_at\x18\x15 \x01(\x01\x12\x10\n\x08\x65nded_at\x18\x16 \x01(\x01\x12\x16\n\x0esampled_tokens\x18\x17 \x01(\x04\x12\x13\n\x0breward_mean\x18\x18 \x01(\x01\x12\x16\n\x0e\x61ttempts_total\x18\x19 \x01(\r\x12\x11\n\tis_stream\x18\x1a \x01(\x08\x12/\n\x05\x62\x61nds\x18\x1b \x03(\x0b\x32 .envfarm.v1.JobStatus.BandsEntry\x1a\x30\n\x0e\x43\x61ncelledEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\x1a.\n\x0cWaitingEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\x1a-\n\x0bParkedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nBandsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*^\n\x07JobKind\x12\x18\n\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0eJOB_KIND_TRAIN\x10\x01\x12\x12\n\x0eJOB_KIND_PROBE\x10\x02\x12\x11\n\rJOB_KIND_EVAL\x10\x03*\x7f\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11JOB_STATE_RUNNING\x10\x01\x12\x12\n\x0eJOB_STATE_DONE\x10\x02\x12\x17\n\x13JOB_STATE_CANCELLED\x10\x03\x12\x14\n\x10JOB_STATE_FAILED\x10\x04\x32\x91\x03\n\x0eGatewayService\x12W\n\x0e\x41nnouncePolicy\x12!.envfarm.v1.AnnouncePolicyRequest\x1a\".envfarm.v1.AnnouncePolicyResponse\x12H\n\tGetStatus\x12\x1c.envfarm.v1.GetStatusRequest\x1a\x1d.envfarm.v1.GetStatusResponse\x12H\n\tSubmitJob\x12\x1c.envfarm.v1.SubmitJobRequest\x1a\x1d.envfarm.v1.SubmitJobResponse\x12H\n\tCancelJob\x12\x1c.envfarm.v1.CancelJobRequest\x1a\x1d.envfarm.v1.CancelJobResponse\x12H\n\tResumeJob\x12\x1c.envfarm.v1.ResumeJobRequest\x1a\x1d.envfarm.v1.ResumeJobResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n envfarm/v1/gateway_service.proto\x12\nenvfarm.v1\x1a\x18\x65nvfarm/v1/episode.proto\x1a\x17\x65nvfarm/v1/policy.proto\"A\n\x15\x41nnouncePolicyRequest\x12(\n\x06update\x18\x01 \x01(\x0b\x32\x18.envfarm.v1.WeightUpdate\"q\n\x16\x41nnouncePolicyResponse\x12-\n\nin_service\x18\x01 \x01(\x0b\x32\x19.envfarm.v1.PolicyVersion\x12\x17\n\x0fmax_logprob_gap\x18\x02 \x01(\x01\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\"\x12\n\x10GetStatusRequest\"\xd7\x01\n\x11GetStatusResponse\x12-\n\nin_service\x18\x01 \x01(\x0b\x32\x19.envfarm.v1.PolicyVersion\x12#\n\x04jobs\x18\x02 \x03(\x0b\x32\x15.envfarm.v1.JobStatus\x12)\n\x07\x65ngines\x18\x03 \x03(\x0b\x32\x18.envfarm.v1.EngineStatus\x12,\n\x04\x63hat\x18\x04 \x01(\x0b\x32\x1e.envfarm.v1.ChatEndpointStatus\x12\x15\n\rsampling_hash\x18\x05 \x01(\t\"G\n\x12\x43hatEndpointStatus\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\rsampling_hash\x18\x03 \x01(\t\"=\n\x0c\x45ngineStatus\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\x0f\n\x07healthy\x18\x02 \x01(\x08\x12\x0f\n\x07running\x18\x03 \x01(\r\"\xfe\x03\n\x10SubmitJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x10\n\x08task_ids\x18\x03 \x03(\t\x12\x17\n\x0fgroups_per_task\x18\x04 \x01(\r\x12\x12\n\ngroup_size\x18\x05 \x01(\r\x12\x0f\n\x07publish\x18\x06 \x01(\x08\x12\x1a\n\x12keep_zero_variance\x18\x07 \x01(\x08\x12!\n\x04kind\x18\x08 \x01(\x0e\x32\x13.envfarm.v1.JobKind\x12\x0c\n\x04seed\x18\t \x01(\x04\x12\'\n\tslot_mode\x18\n \x01(\x0e\x32\x14.envfarm.v1.SlotMode\x12\x16\n\tstaleness\x18\x0b \x01(\rH\x00\x88\x01\x01\x12\x19\n\x11groups_per_update\x18\x0c \x01(\r\x12\x0f\n\x07updates\x18\r \x01(\r\x12)\n\x06policy\x18\x0e \x01(\x0b\x32\x19.envfarm.v1.PolicyVersion\x12\r\n\x05share\x18\x0f \x01(\r\x12\x1b\n\x13updates_per_version\x18\x10 \x01(\r\x12\x1d\n\x10max_replacements\x18\x11 \x01(\rH\x01\x88\x01\x01\x12\x11\n\tinterface\x18\x12 \x01(\t\x12\x14\n\x0creband_after\x18\x13 \x01(\rB\x0c\n\n_stalenessB\x13\n\x11_max_replacements\"#\n\x11SubmitJobResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"\"\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"7\n\x11\x43\x61ncelJobResponse\x12\"\n\x03job\x18\x01 \x01(\x0b\x32\x15.envfarm.v1.JobStatus\"\"\n\x10ResumeJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"7\n\x11ResumeJobResponse\x12\"\n\x03job\x18\x01 \x01(\x0b\x32\x15.envfarm.v1.JobStatus\"\xc1\x07\n\tJobStatus\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12#\n\x05state\x18\x03 \x01(\x0e\x32\x14.envfarm.v1.JobState\x12\x14\n\x0cgroups_total\x18\x04 \x01(\r\x12\x18\n\x10groups_published\x18\x05 \x01(\r\x12\x18\n\x10groups_cancelled\x18\x06 \x01(\r\x12\x17\n\x0fgroups_recorded\x18\x07 \x01(\r\x12\x18\n\x10rollouts_running\x18\x08 \x01(\r\x12\x18\n\x10refilled_samples\x18\t \x01(\r\x12\x13\n\x0bwaiting_for\x18\n \x01(\t\x12\x0f\n\x07message\x18\x0b \x01(\t\x12!\n\x04kind\x18\x0c \x01(\x0e\x32\x13.envfarm.v1.JobKind\x12\x1e\n\x16replaced_zero_variance\x18\r \x01(\r\x12\x1c\n\x14\x66illed_zero_variance\x18\x0e \x01(\r\x12\x37\n\tcancelled\x18\x0f \x03(\x0b\x32$.envfarm.v1.JobStatus.CancelledEntry\x12\x16\n\x0egroups_dropped\x18\x10 \x01(\r\x12\x16\n\x0egroups_running\x18\x11 \x01(\r\x12\x10\n\x08\x61ttempts\x18\x12 \x01(\r\x12\x33\n\x07waiting\x18\x13 \x03(\x0b\x32\".envfarm.v1.JobStatus.WaitingEntry\x12\x31\n\x06parked\x18\x14 \x03(\x0b\x32!.envfarm.v1.JobStatus.ParkedEntry\x12\x14\n\x0csubmitted_at\x18\x15 \x01(\x01\x12\x10\n\x08\x65nded_at\x18\x16 \x01(\x01\x12\x16\n\x0esampled_tokens\x18\x17 \x01(\x04\x12\x13\n\x0breward_mean\x18\x18 \x01(\x01\x12\x16\n\x0e\x61ttempts_total\x18\x19 \x01(\r\x12\x11\n\tis_stream\x18\x1a \x01(\x08\x12/\n\x05\x62\x61nds\x18\x1b \x03(\x0b\x32 .envfarm.v1.JobStatus.BandsEntry\x1a\x30\n\x0e\x43\x61ncelledEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\x1a.\n\x0cWaitingEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\x1a-\n\x0bParkedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nBandsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*^\n\x07JobKind\x12\x18\n\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0eJOB_KIND_TRAIN\x10\x01\x12\x12\n\x0eJOB_KIND_PROBE\x10\x02\x12\x11\n\rJOB_KIND_EVAL\x10\x03*\x7f\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11JOB_STATE_RUNNING\x10\x01\x12\x12\n\x0eJOB_STATE_DONE\x10\x02\x12\x17\n\x13JOB_STATE_CANCELLED\x10\x03\x12\x14\n\x10JOB_STATE_FAILED\x10\x04\x32\x91\x03\n\x0eGatewayService\x12W\n\x0e\x41nnouncePolicy\x12!.envfarm.v1.AnnouncePolicyRequest\x1a\".envfarm.v1.AnnouncePolicyResponse\x12H\n\tGetStatus\x12\x1c.envfarm.v1.GetStatusRequest\x1a\x1d.envfarm.v1.GetStatusResponse\x12H\n\tSubmitJob\x12\x1c.envfarm.v1.SubmitJobRequest\x1a\x1d.envfarm.v1.SubmitJobResponse\x12H\n\tCancelJob\x12\x1c.envfarm.v1.CancelJobRequest\x1a\x1d.envfarm.v1.CancelJobResponse\x12H\n\tResumeJob\x12\x1c.envfarm.v1.ResumeJobRequest\x1a\x1d.envfarm.v1.ResumeJobResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,10 +41,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_JOBSTATUS_PARKEDENTRY']._serialized_options = b'8\001'
   _globals['_JOBSTATUS_BANDSENTRY']._loaded_options = None
   _globals['_JOBSTATUS_BANDSENTRY']._serialized_options = b'8\001'
-  _globals['_JOBKIND']._serialized_start=2332
-  _globals['_JOBKIND']._serialized_end=2426
-  _globals['_JOBSTATE']._serialized_start=2428
-  _globals['_JOBSTATE']._serialized_end=2555
+  _globals['_JOBKIND']._serialized_start=2355
+  _globals['_JOBKIND']._serialized_end=2449
+  _globals['_JOBSTATE']._serialized_start=2451
+  _globals['_JOBSTATE']._serialized_end=2578
   _globals['_ANNOUNCEPOLICYREQUEST']._serialized_start=99
   _globals['_ANNOUNCEPOLICYREQUEST']._serialized_end=164
   _globals['_ANNOUNCEPOLICYRESPONSE']._serialized_start=166
@@ -52,33 +52,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTATUSREQUEST']._serialized_start=281
   _globals['_GETSTATUSREQUEST']._serialized_end=299
   _globals['_GETSTATUSRESPONSE']._serialized_start=302
-  _globals['_GETSTATUSRESPONSE']._serialized_end=494
-  _globals['_CHATENDPOINTSTATUS']._serialized_start=496
-  _globals['_CHATENDPOINTSTATUS']._serialized_end=567
-  _globals['_ENGINESTATUS']._serialized_start=569
-  _globals['_ENGINESTATUS']._serialized_end=630
-  _globals['_SUBMITJOBREQUEST']._serialized_start=633
-  _globals['_SUBMITJOBREQUEST']._serialized_end=1143
-  _globals['_SUBMITJOBRESPONSE']._serialized_start=1145
-  _globals['_SUBMITJOBRESPONSE']._serialized_end=1180
-  _globals['_CANCELJOBREQUEST']._serialized_start=1182
-  _globals['_CANCELJOBREQUEST']._serialized_end=1216
-  _globals['_CANCELJOBRESPONSE']._serialized_start=1218
-  _globals['_CANCELJOBRESPONSE']._serialized_end=1273
-  _globals['_RESUMEJOBREQUEST']._serialized_start=1275
-  _globals['_RESUMEJOBREQUEST']._serialized_end=1309
-  _globals['_RESUMEJOBRESPONSE']._serialized_start=1311
-  _globals['_RESUMEJOBRESPONSE']._serialized_end=1366
-  _globals['_JOBSTATUS']._serialized_start=1369
-  _globals['_JOBSTATUS']._serialized_end=2330
-  _globals['_JOBSTATUS_CANCELLEDENTRY']._serialized_start=2141
-  _globals['_JOBSTATUS_CANCELLEDENTRY']._serialized_end=2189
-  _globals['_JOBSTATUS_WAITINGENTRY']._serialized_start=2191
-  _globals['_JOBSTATUS_WAITINGENTRY']._serialized_end=2237
-  _globals['_JOBSTATUS_PARKEDENTRY']._serialized_start=2239
-  _globals['_JOBSTATUS_PARKEDENTRY']._serialized_end=2284
-  _globals['_JOBSTATUS_BANDSENTRY']._serialized_start=2286
-  _globals['_JOBSTATUS_BANDSENTRY']._serialized_end=2330
-  _globals['_GATEWAYSERVICE']._serialized_start=2558
-  _globals['_GATEWAYSERVICE']._serialized_end=2959
+  _globals['_GETSTATUSRESPONSE']._serialized_end=517
+  _globals['_CHATENDPOINTSTATUS']._serialized_start=519
+  _globals['_CHATENDPOINTSTATUS']._serialized_end=590
+  _globals['_ENGINESTATUS']._serialized_start=592
+  _globals['_ENGINESTATUS']._serialized_end=653
+  _globals['_SUBMITJOBREQUEST']._serialized_start=656
+  _globals['_SUBMITJOBREQUEST']._serialized_end=1166
+  _globals['_SUBMITJOBRESPONSE']._serialized_start=1168
+  _globals['_SUBMITJOBRESPONSE']._serialized_end=1203
+  _globals['_CANCELJOBREQUEST']._serialized_start=1205
+  _globals['_CANCELJOBREQUEST']._serialized_end=1239
+  _globals['_CANCELJOBRESPONSE']._serialized_start=1241
+  _globals['_CANCELJOBRESPONSE']._serialized_end=1296
+  _globals['_RESUMEJOBREQUEST']._serialized_start=1298
+  _globals['_RESUMEJOBREQUEST']._serialized_end=1332
+  _globals['_RESUMEJOBRESPONSE']._serialized_start=1334
+  _globals['_RESUMEJOBRESPONSE']._serialized_end=1389
+  _globals['_JOBSTATUS']._serialized_start=1392
+  _globals['_JOBSTATUS']._serialized_end=2353
+  _globals['_JOBSTATUS_CANCELLEDENTRY']._serialized_start=2164
+  _globals['_JOBSTATUS_CANCELLEDENTRY']._serialized_end=2212
+  _globals['_JOBSTATUS_WAITINGENTRY']._serialized_start=2214
+  _globals['_JOBSTATUS_WAITINGENTRY']._serialized_end=2260
+  _globals['_JOBSTATUS_PARKEDENTRY']._serialized_start=2262
+  _globals['_JOBSTATUS_PARKEDENTRY']._serialized_end=2307
+  _globals['_JOBSTATUS_BANDSENTRY']._serialized_start=2309
+  _globals['_JOBSTATUS_BANDSENTRY']._serialized_end=2353
+  _globals['_GATEWAYSERVICE']._serialized_start=2581
+  _globals['_GATEWAYSERVICE']._serialized_end=2982
 # @@protoc_insertion_point(module_scope)

@@ -54,16 +54,18 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("in_service", "jobs", "engines", "chat")
+    __slots__ = ("in_service", "jobs", "engines", "chat", "sampling_hash")
     IN_SERVICE_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     ENGINES_FIELD_NUMBER: _ClassVar[int]
     CHAT_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_HASH_FIELD_NUMBER: _ClassVar[int]
     in_service: _policy_pb2.PolicyVersion
     jobs: _containers.RepeatedCompositeFieldContainer[JobStatus]
     engines: _containers.RepeatedCompositeFieldContainer[EngineStatus]
     chat: ChatEndpointStatus
-    def __init__(self, in_service: _Optional[_Union[_policy_pb2.PolicyVersion, _Mapping]] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., engines: _Optional[_Iterable[_Union[EngineStatus, _Mapping]]] = ..., chat: _Optional[_Union[ChatEndpointStatus, _Mapping]] = ...) -> None: ...
+    sampling_hash: str
+    def __init__(self, in_service: _Optional[_Union[_policy_pb2.PolicyVersion, _Mapping]] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., engines: _Optional[_Iterable[_Union[EngineStatus, _Mapping]]] = ..., chat: _Optional[_Union[ChatEndpointStatus, _Mapping]] = ..., sampling_hash: _Optional[str] = ...) -> None: ...
 
 class ChatEndpointStatus(_message.Message):
     __slots__ = ("url", "model", "sampling_hash")

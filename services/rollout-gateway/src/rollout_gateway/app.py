@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import redis.asyncio as redis
+from envfarm.sampling import Sampling
 from envfarm.v1.gateway_service_pb2_grpc import add_GatewayServiceServicer_to_server
 from envfarm_common import grpc, http, lifecycle, logging, tracing
 from envfarm_common.metrics import Instruments
@@ -34,7 +35,6 @@ from rollout_gateway.publish import Publisher
 from rollout_gateway.readiness import Caps
 from rollout_gateway.rollout import Parts
 from rollout_gateway.rpc import INFRASTRUCTURE, GatewayService
-from rollout_gateway.sampling import Sampling
 from rollout_gateway.scheduler import Scheduler, StreamRules
 from rollout_gateway.seats import Seats
 from rollout_gateway.settings import Settings
@@ -62,7 +62,9 @@ async def serve(settings: Settings) -> None:
     scheduler = Scheduler(groups, jobs, _caps(settings), _stream_rules(settings))
     infra_token = settings.infra_token.get_secret_value()
     tokens = {INFRASTRUCTURE: infra_token}
-    service = GatewayService(parts.policy, versions, scheduler, tokens, parts.chat)
+    service = GatewayService(
+        parts.policy, versions, scheduler, tokens, parts.sampling.hash, parts.chat
+    )
 
     app = http.create_app("envfarm rollout-gateway", instruments, lambda: not stop.is_set())
     discovery = Discovery(

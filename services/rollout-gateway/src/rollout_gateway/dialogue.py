@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from envfarm.errors import PromptTooLong
+from envfarm.sampling import Sampling
 from envfarm.v1 import task_pb2, trajectory_pb2
 
 from rollout_gateway.chat.formats import ToolLine
 from rollout_gateway.chat.parse import Reply
 from rollout_gateway.chat.render import Renderer
 from rollout_gateway.policy import Policy
-from rollout_gateway.sampling import Sampling
 from rollout_gateway.tokens import TokenStream
 
 Place = tuple[int, int]

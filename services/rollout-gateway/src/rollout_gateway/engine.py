@@ -14,10 +14,11 @@ from typing import Any
 
 import aiohttp
 from envfarm.errors import EngineError, VersionMismatch
+from envfarm.sampling import Sampling
 from envfarm.v1 import policy_pb2
 from envfarm_common import tracing
 
-from rollout_gateway.sampling import Sampling
+from rollout_gateway.generation_request import sampling_params
 
 NO_LOGPROB = -9000.0
 """vLLM writes -9999 where it has no value."""
@@ -68,7 +69,7 @@ class Engine:
         self, ids: Sequence[int], *, request_id: str, max_tokens: int, stops: tuple[int, ...]
     ) -> Generation:
         """Sample one turn; on cancellation the request is aborted."""
-        parameters = self._sampling.parameters(max_tokens=max_tokens, stops=stops)
+        parameters = sampling_params(self._sampling, max_tokens=max_tokens, stops=stops)
         body = self._body(ids, request_id, parameters)
         try:
             async with asyncio.timeout(self._generate_seconds):
@@ -130,7 +131,7 @@ class Engine:
     async def probe_gap(self, probe: policy_pb2.ProbePrompt) -> float:
         """Largest |engine - learner| over the probe prompt, in nats."""
         ids = list(probe.token_ids)
-        parameters = self._sampling.parameters(max_tokens=1, stops=())
+        parameters = sampling_params(self._sampling, max_tokens=1, stops=())
         parameters["prompt_logprobs"] = 0
         body = self._body(ids, "probe", parameters)
         answer = await self._post("/inference/v1/generate", body, timeout=60.0)

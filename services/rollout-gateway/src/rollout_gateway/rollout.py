@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from envfarm.errors import EnvfarmError
+from envfarm.sampling import Sampling
 from envfarm.streams import PAYLOAD_VERSION
 from envfarm.v1 import group_pb2, policy_pb2, task_pb2, trajectory_pb2, verdict_pb2
 from envfarm_common import logging, tracing
@@ -26,7 +27,6 @@ from rollout_gateway.dialogue import Dialogue, Place, Said, TokenDialogue
 from rollout_gateway.environment import Environment, LiveEpisode
 from rollout_gateway.grading import Grader
 from rollout_gateway.policy import Policy
-from rollout_gateway.sampling import Sampling
 from rollout_gateway.stages import Stages
 from rollout_gateway.user import User, Users
 

@@ -27,10 +27,11 @@ class GatewayService(GatewayServiceServicer):
         versions: Versions,
         scheduler: Scheduler,
         tokens: Mapping[str, str],
+        sampling_hash: str,
         chat: ChatEndpoint | None = None,
     ):
         self._policy, self._versions, self._scheduler = policy, versions, scheduler
-        self._tokens, self._chat = tokens, chat
+        self._tokens, self._sampling_hash, self._chat = tokens, sampling_hash, chat
 
     async def AnnouncePolicy(
         self, request: wire.AnnouncePolicyRequest, context: Context
@@ -84,6 +85,7 @@ class GatewayService(GatewayServiceServicer):
                 model=self._chat.model,
                 sampling_hash=self._chat.sampling_hash,
             ),
+            sampling_hash=self._sampling_hash,
         )
 
     def _require(self, context: Context) -> None:

@@ -1,9 +1,17 @@
-"""A campaign whose stack loses a process says which one, whoever hears of it first."""
+"""A campaign sees all tasks, and says which process of its stack died, whoever hears of it first."""
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
 import httpx
 import pytest
+from envfarm.v1 import env_service_pb2 as pb
+from envfarm.v1 import env_service_pb2_grpc, task_pb2
 
-from envfarm_cli.campaign.farm import naming_the_dead
+from envfarm_cli.campaign.farm import Farm, naming_the_dead
 from envfarm_cli.failure import ChildFailed, NotRunning, as_failure
 
 DIED = ChildFailed("gateway ended too early: killed by SIGKILL")
@@ -39,3 +47,36 @@ def test_a_silence_of_living_processes_stays_what_it_is():
 def test_what_is_no_silence_is_not_looked_into():
     with pytest.raises(OSError, match="full"), naming_the_dead(after(1)):
         raise OSError(28, "full")
+
+
+class OneTaskAPage(env_service_pb2_grpc.EnvServiceServicer):
+    """An env-server whose every page is full with one task."""
+
+    def ListTasks(self, request: pb.ListTasksRequest, context: Any) -> pb.ListTasksResponse:
+        number = int(request.page_token or 0)
+        task = task_pb2.Task(ref=task_pb2.TaskRef(task_id=f"shop/t{number}"))
+        following = str(number + 1) if number < 2 else ""
+        return pb.ListTasksResponse(tasks=[task], next_page_token=following)
+
+
+def test_tasks_of_all_pages_are_seen():
+    server = grpc.server(ThreadPoolExecutor(1))
+    env_service_pb2_grpc.add_EnvServiceServicer_to_server(OneTaskAPage(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        farm = Farm(
+            gateway=SimpleNamespace(),  # pyright: ignore[reportArgumentType]
+            gateway_address="",
+            gateway_http="",
+            env_server=f"127.0.0.1:{port}",
+            redis_url="",
+            records=Path(),
+            model=Path(),
+            engine="scripted",
+            state=SimpleNamespace(secrets=lambda: {"env_infra": "token"}),  # pyright: ignore
+            check=lambda: None,
+        )
+        assert sorted(farm.tasks()) == ["shop/t0", "shop/t1", "shop/t2"]
+    finally:
+        server.stop(None)
