@@ -7,7 +7,6 @@ from pathlib import Path
 import redis
 from envfarm import streams
 from envfarm.canonical import bytes_hash
-from envfarm.sampling import Sampling
 from envfarm.v1 import (
     group_pb2,
     policy_pb2,
@@ -16,12 +15,12 @@ from envfarm.v1 import (
     verdict_pb2,
 )
 
+from tests.support.learner_samples import SAMPLING
+
 Scorer = Callable[[list[int]], list[float]]
 """[T] ids → [T-1] log-probabilities of ids[1:]."""
 
 TASK_HASH = "a" * 64
-SAMPLING = Sampling()
-"""That of learner/configs/tiny-cpu.toml."""
 STATE_HASH = "b" * 64
 
 

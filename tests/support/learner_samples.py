@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
+from envfarm.sampling import Sampling
 
 from learner.group import Attempt, Span, TakenGroup
+
+SAMPLING = Sampling()
+"""That of learner/configs/tiny-cpu.toml."""
 
 
 def attempt(
@@ -32,7 +36,7 @@ def attempt(
         verdict_task_hash="t",
         initial_state_hash="s",
         renderer_hash="r",
-        sampling_hash="p",
+        sampling_hash=SAMPLING.hash,
         scored_status=True,
         truncated=False,
         graded=True,

@@ -159,11 +159,7 @@ class Trainer:
             )
         tolerance = self.config.admission.mismatch_tolerance
         if not result.mismatch_gap <= tolerance:  # NaN is no agreement
-            raise VersionMismatch(
-                f"engine and learner differ by {result.mismatch_gap:.3g} nats on tokens of policy "
-                f"version {progress.version} (allowed: {tolerance:.3g}); no step was made",
-                hint="look whether the engines loaded the version that they name",
-            )
+            raise self._alarm(taken, result.mismatch_gap)
         self.metrics.phase("forward", result.forward_seconds)
         self.metrics.phase("backward", result.backward_seconds)
         self.lease.check()
@@ -189,6 +185,19 @@ class Trainer:
         )
         self.metrics.step(line)
         print(step_record.shown(line, self.config.run.updates), file=sys.stderr, flush=True)
+
+    def _alarm(self, taken: Taken, gap: float) -> VersionMismatch:
+        """The error that ends the run; its groups are put away, or every start would end on them."""
+        found = f"engine and learner differ by {gap:.3g} nats"
+        for entry, group in taken:
+            self._bury(entry, found, group)
+        self.checkpoint_and_acknowledge()
+        return VersionMismatch(
+            f"{found} on tokens of policy version {self.progress.version} (allowed: "
+            f"{self.config.admission.mismatch_tolerance:.3g}); no step was made, and {len(taken)} "
+            "groups are dead letters",
+            hint="look whether the engines loaded the version that they name; then start again",
+        )
 
     # checkpoint, acknowledge
 

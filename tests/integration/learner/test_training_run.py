@@ -284,7 +284,15 @@ def test_engines_that_sampled_from_other_weights_stop_the_run(farm: Farm, tmp_pa
         assert learner.wait() == 1
     assert "VersionMismatch: engine and learner differ by 0.01 nats" in learner.stderr()
     assert learner.steps() == []
-    assert pending(farm.client) == 1
+    assert pending(farm.client) == 0
+    ((_, letter),) = farm.client.xrange(streams.dead_letters("run"))  # pyright: ignore
+    assert letter[b"reason"] == b"engine and learner differ by 0.01 nats"
+    with LearnerProcess(tmp_path / "run", **farm.overrides(**{"run.updates": 1})) as again:
+        again.wait_for("the first version again", announced(farm, 2))
+        right = make_group("right", REWARDS[0], farm.initial_version(), farm.score, seed=9)
+        publish(farm.client, right, folder=farm.store)
+        assert again.wait() == 0, again.stderr()
+        assert [step["update"] for step in again.steps()] == [1]
 
 
 def test_a_gateway_that_restarts_is_waited_for(farm: Farm, tmp_path: Path):

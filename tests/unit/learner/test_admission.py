@@ -8,10 +8,15 @@ import pytest
 
 from learner.admission import Reason, Rules, admit
 from learner.group import Attempt, Span, TakenGroup
-from tests.support.learner_samples import attempt, group
+from tests.support.learner_samples import SAMPLING, attempt, group
 
 RULES = Rules(
-    run_id="run", group_size=2, max_tokens=8, vocabulary=100, staleness=1, sampling_hash="p"
+    run_id="run",
+    group_size=2,
+    max_tokens=8,
+    vocabulary=100,
+    staleness=1,
+    sampling_hash=SAMPLING.hash,
 )
 KNOWN = {2: "h2", 3: "h3", 4: "h4"}
 

@@ -13,7 +13,8 @@ from learner.algorithm.recipe import Algorithm
 from learner.batch import make_batch
 from learner.decode import decode
 from learner.micro_batch import split
-from tests.support.groups import SAMPLING, make_group, policy
+from tests.support.groups import make_group, policy
+from tests.support.learner_samples import SAMPLING
 
 RULES = Rules(
     run_id="run",

@@ -45,7 +45,7 @@ class Stream:
 
     def __init__(self, groups: list[TakenGroup]):
         self.groups = {one.group_id: one for one in groups}
-        self.names, self.dropped = list(self.groups), {}
+        self.names, self.dropped, self.buried = list(self.groups), {}, {}
 
     def next(self, wanted: int, stop) -> Entry:
         name = self.names.pop(0)
@@ -53,6 +53,9 @@ class Stream:
 
     def fetch(self, entry: Entry) -> TakenGroup:
         return self.groups[entry.group_id]
+
+    def bury(self, entry: Entry, reason: str) -> None:
+        self.buried[entry.group_id] = reason
 
     def report_dropped(self, entry: Entry, reason: str) -> None:
         self.dropped[entry.group_id] = reason
@@ -123,9 +126,13 @@ def test_a_gap_that_is_no_number_stops_the_run_before_the_step(tmp_path):
         figures={},
     )
     trainee = SimpleNamespace(vocabulary=100, forward_backward=lambda *_: result)
-    loop = trainer(Stream(groups), tmp_path, trainee=trainee)
+    stream = Stream(groups)
+    loop = trainer(stream, tmp_path, trainee=trainee)
+    loop.checkpoint_and_acknowledge = loop.ledger.mark_durable
     taken = loop.take()
     assert taken is not None
     with pytest.raises(VersionMismatch, match="differ by nan nats"):
         loop.step(make_batch(groups, loop.config.algorithm), taken)
-    assert loop.ledger.waiting() == []
+    assert loop.ledger.waiting() == [] and loop.progress.update == 0
+    assert stream.buried == dict.fromkeys("ab", "engine and learner differ by nan nats")
+    assert stream.dropped == stream.buried
