@@ -3,6 +3,7 @@
 import json as json_format
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from envfarm.v1 import policy_pb2
 
 from envfarm_cli.bench import engine_ratio, world
 from envfarm_cli.bench.idle_gap import gaps, p99_ms
+from envfarm_cli.bench.live_episodes import counting
 from envfarm_cli.bench.processes import cost
 from envfarm_cli.commands_stack import DEFAULT_STATE, JsonOption, StateDirOption
 from envfarm_cli.failure import Failure
@@ -50,7 +52,8 @@ def gateway(
 
     An episode opens, makes 5 tool calls one by one, answers, is sealed, graded and closed; env-server
     and grader are real and run on the same machine. [b]p99_idle_gap_ms[/b] is how long a turn that could
-    run waits for its request to reach the engine. [b]ratio[/b] is what the gateway gets out of a
+    run waits for its request to reach the engine; [b]live_episodes[/b] the most that were open at once.
+    [b]ratio[/b] is what the gateway gets out of a
     vLLM over what vLLM's own benchmark gets out of it: the same lengths, 32 at once, the median of
     interleaved pairs.
 
@@ -99,13 +102,16 @@ def instant(apart: StateDir, domains: Path, episodes: int, concurrency: int) -> 
         stack.prove("bench")
         _start_instant_engine(stack, apart, model)
         stack.start_gateway()
-        token = apart.secrets()["gateway_infra"]
-        with GatewayClient(stack.address("gateway", "grpc"), token) as client:
+        secrets = apart.secrets()
+        with (
+            GatewayClient(stack.address("gateway", "grpc"), secrets["gateway_infra"]) as client,
+            counting(stack.address("env-server", "grpc"), secrets["env_infra"]) as live,
+        ):
             announce(client, model, 0, [-1.0])
             _job(client, stack, "warm-up", 8)
             before, started = _costs(stack), time.perf_counter()
             groups = max(1, episodes // GROUP_SIZE)
-            status = _job(client, stack, "measured", groups)
+            status = _job(client, stack, "measured", groups, live.look)
             seconds = time.perf_counter() - started
             after = _costs(stack)
         waited = _gaps(stack, "measured")
@@ -116,7 +122,7 @@ def instant(apart: StateDir, domains: Path, episodes: int, concurrency: int) -> 
         "cpu_ms_per_episode": round(sum(spent.values()), 2),
         "cpu_ms_by_process": spent,
         "p99_idle_gap_ms": p99_ms(waited),
-        "live_episodes": concurrency,
+        "live_episodes": live.most,
         "episodes": count,
         "refilled": status.refilled_samples,
         "wrong_rewards": round(count * (1 - status.reward_mean)),
@@ -142,7 +148,14 @@ def announce(
     )
 
 
-def _job(client: GatewayClient, stack: Stack, job_id: str, groups: int) -> wire.JobStatus:
+def _job(
+    client: GatewayClient,
+    stack: Stack,
+    job_id: str,
+    groups: int,
+    look: Callable[[], None] = lambda: None,
+) -> wire.JobStatus:
+    """A job to its end; `look` is called about ten times a second meanwhile."""
     client.submit(
         wire.SubmitJobRequest(
             job_id=job_id,
@@ -153,7 +166,12 @@ def _job(client: GatewayClient, stack: Stack, job_id: str, groups: int) -> wire.
             group_size=GROUP_SIZE,
         )
     )
-    return client.wait_for_job(job_id, JOB_SECONDS, lambda status: stack.fail_when_one_died())
+
+    def tick(_: wire.JobStatus) -> None:
+        stack.fail_when_one_died()
+        look()
+
+    return client.wait_for_job(job_id, JOB_SECONDS, tick)
 
 
 def _start_instant_engine(stack: Stack, apart: StateDir, model: Path) -> None:
