@@ -5,11 +5,14 @@ Golden slots pass and lazy ones fail, so every figure is known in advance.
 
 import json
 import os
+import shutil
 import signal
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from envfarm.record_frames import FILE, HEAD, ROLLOUT, read_frames
+from envfarm.v1 import group_pb2
 
 from envfarm_cli.gateway_client import GatewayClient
 from envfarm_cli.state_dir import StateDir
@@ -151,6 +154,30 @@ def test_a_recipe_that_samples_otherwise_than_the_gateway_is_refused_before_it_s
     assert refused.code == 1
     assert "sampling: the gateway samples otherwise" in refused.err
     assert "GATEWAY_TEMPERATURE" in refused.err
+
+
+def test_a_training_is_refused_while_recorded_attempts_would_be_rendered_otherwise_today(
+    farm, gateway, tmp_path
+):
+    small = ("eval", "--name", "small", "--domain", "orders", "-k", "1", "--runs", str(tmp_path))
+    assert farm.run(*small).code == 0
+    jobs = farm.state / "gateway" / "jobs"
+    bent = jobs / "bent"
+    shutil.copytree(next(jobs.glob("small-*")), bent)
+    frames = [(kind, message) for kind, message, _ in read_frames(bent / FILE)]
+    first = next(place for place, (kind, _) in enumerate(frames) if kind == ROLLOUT)
+    rollout = group_pb2.Rollout.FromString(frames[first][1])
+    rollout.trajectory.token_ids[1] ^= 1
+    frames[first] = (ROLLOUT, rollout.SerializeToString())
+    (bent / FILE).write_bytes(b"".join(HEAD.pack(k, len(m)) + m for k, m in frames))
+    recipe = tmp_path / "after.toml"
+    recipe.write_text(f'learner = "{RECIPE}"\n{RUN}')
+    try:
+        refused = farm.run("train", str(recipe), "--runs", str(tmp_path / "runs"))
+    finally:
+        shutil.rmtree(bent)
+    assert refused.code == 1
+    assert "parity: " in refused.err and rollout.rollout_id in refused.err
 
 
 @pytest.mark.timeout(300)

@@ -4,7 +4,9 @@ Group n meets fault n of the table, in the first attempt of its first slot. Slot
 is not, so a group that was not bent by its fault has the rewards 1 and 0.
 """
 
+import asyncio
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -151,6 +153,7 @@ async def test_every_fault_has_its_status_its_retry_and_its_group(
                 call_seconds=8,
                 grade_seconds=8,
                 concurrency=16,
+                lease_seconds=20,
             )
             planned(it, env, judge)
             await it.announce()
@@ -176,11 +179,22 @@ async def test_every_fault_has_its_status_its_retry_and_its_group(
         == len(it.stream.groups())
         == sum(fault.end == PUBLISHED for fault in TABLE)
     )
-    # What has no reward is counted as such, once.
+    # What was not closed ends with its lease; nothing is left.
+    async with env_server.client() as client, asyncio.timeout(60):
+        while (await client.capacity()).live_episodes:
+            await asyncio.sleep(0.1)
+    # What has no reward is counted as such, once, and every sum is that of the records.
     metrics = (await it.gateway.get("/metrics")).text
+    assert summed(metrics, "envfarm_rollouts_total") == len(rows) == job.attempts
+    assert summed(metrics, "envfarm_groups_total") == len(ends) == len(TABLE)
     for status in {fault.status for fault in TABLE if fault.status}:
         count = sum(fault.status == status for fault in TABLE)
         assert f'envfarm_samples_refilled_total{{status="{status}"}} {count}.0' in metrics
+
+
+def summed(metrics: str, name: str) -> float:
+    """Over all labels."""
+    return sum(float(value) for value in re.findall(rf"^{name}{{.*}} (\S+)$", metrics, re.M))
 
 
 def wanted() -> dict[str, tuple[Any, ...]]:
