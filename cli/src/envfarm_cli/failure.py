@@ -1,7 +1,6 @@
 """How a failure ends a command: one line that says what, where and what to do next."""
 
 import errno
-import json
 import sys
 
 import grpc
@@ -18,6 +17,7 @@ from envfarm.errors import (
 )
 
 from envfarm_cli.output import FAILED, NOT_RUNNING, USAGE
+from envfarm_cli.results import write_result
 
 _IS_IT_UP = "is the stack up? see `envfarm status`"
 
@@ -91,7 +91,7 @@ def report(failure: Failure, *, as_json: bool) -> int:
             "hint": failure.hint,
             "exit_code": failure.exit_code,
         }
-        print(json.dumps(body, ensure_ascii=False))
+        write_result(body)
     return failure.exit_code
 
 

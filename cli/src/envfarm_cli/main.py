@@ -2,8 +2,10 @@
 
 import sys
 import traceback
+from contextlib import nullcontext
 
 from envfarm_cli import interrupts, settings
+from envfarm_cli.results import results_only
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -11,7 +13,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in given
     try:
-        with interrupts.caught():
+        with interrupts.caught(), results_only() if as_json else nullcontext():
             # Imported here, because it takes a second in which Ctrl-C is a Ctrl-C, too.
             from envfarm_cli import commands
 

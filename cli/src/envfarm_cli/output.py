@@ -1,11 +1,11 @@
 """What the commands print: rich text for people on stdout, or one JSON object for machines."""
 
-import json
-import sys
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
+
+from envfarm_cli.results import write_result
 
 OK, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
 """Exit codes; 128 + n after signal n."""
@@ -33,8 +33,7 @@ class Output:
     def result(self, value: dict[str, Any]) -> None:
         """The one JSON object of a command."""
         if self.as_json:
-            sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-            sys.stdout.flush()
+            write_result(value)
 
 
 def plain(text: object) -> str:

@@ -16,7 +16,7 @@ import psycopg
 import typer
 from envfarm.v1 import env_service_pb2 as pb
 from envfarm.v1 import env_service_pb2_grpc
-from envfarm_common import grpc
+from envfarm_common import grpc, logging
 from envfarm_common.binaries import find_postgres
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -290,6 +290,7 @@ def _start_grader(stack: Stack, apart: StateDir, dsn: str, workers: int, name: s
 @asynccontextmanager
 async def _outside(domains: Path, state: Path) -> AsyncIterator[str]:
     """A Postgres of its own that holds the right end; the superuser's DSN of it."""
+    logging.configure("bench", "warning")
     server = await EmbeddedPostgres.start(
         find_postgres(),
         state_dir=state,
